@@ -1,0 +1,83 @@
+"""System checks: a wrong setting is named before the server starts."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import Error, Tags, Warning, register
+
+POSITIVE = [
+    "CHAT_LEASE_SECONDS",
+    "CHAT_TURN_SECONDS",
+    "CHAT_CONNECT_SECONDS",
+    "CHAT_FIRST_TOKEN_SECONDS",
+    "CHAT_GAP_SECONDS",
+    "CHAT_EXECUTOR_THREADS",
+    "CHAT_EXECUTOR_QUEUE",
+    "CHAT_MAX_MESSAGE_CHARS",
+    "CHAT_MAX_FRAME_BYTES",
+    "CHAT_FRAMES_PER_MINUTE",
+    "CHAT_TURNS_PER_MINUTE",
+    "CHAT_SOCKETS_PER_USER",
+    "CHAT_IDLE_SECONDS",
+]
+
+
+@register(Tags.security)
+def unreadable_values(app_configs: Any, **kwargs: Any) -> list[Error]:
+    """chat.E001: a value in the environment that is not of its setting's type."""
+    return [
+        Error(f"{name} is {value!r}.", hint=f"Set it to {expected}, or remove it.", id="chat.E001")
+        for name, (value, expected) in settings.BAD_VALUES.items()
+    ]
+
+
+@register(Tags.security)
+def secret_key(app_configs: Any, **kwargs: Any) -> list[Error]:
+    """chat.E002: no secret key."""
+    if settings.SECRET_KEY:
+        return []
+    return [
+        Error(
+            "SECRET_KEY is empty.",
+            hint="Set SECRET_KEY to at least 50 random characters; `make run` writes one to .env.",
+            id="chat.E002",
+        )
+    ]
+
+
+@register(Tags.compatibility)
+def positive_numbers(app_configs: Any, **kwargs: Any) -> list[Error]:
+    """chat.E003: a limit or a time that must be positive."""
+    return [
+        Error(f"{name} is {value}.", hint="Set it to 1 or more.", id="chat.E003")
+        for name in POSITIVE
+        if (value := getattr(settings, name)) < 1
+    ]
+
+
+@register(Tags.compatibility)
+def context_margin(app_configs: Any, **kwargs: Any) -> list[Error]:
+    """chat.E004: a margin that leaves no room for a request."""
+    if 0 <= settings.CHAT_CONTEXT_MARGIN_PERCENT <= 50:
+        return []
+    return [
+        Error(
+            f"CHAT_CONTEXT_MARGIN_PERCENT is {settings.CHAT_CONTEXT_MARGIN_PERCENT}.",
+            hint="Set it between 0 and 50.",
+            id="chat.E004",
+        )
+    ]
+
+
+@register(Tags.security, deploy=True)
+def one_process_only(app_configs: Any, **kwargs: Any) -> list[Warning]:
+    """chat.W001: nothing that lets two processes tell each other what happens."""
+    if settings.REDIS_URL:
+        return []
+    return [
+        Warning(
+            "REDIS_URL is empty: readers in another process see an answer only when it has ended.",
+            hint="Set REDIS_URL, or run exactly one server process.",
+            id="chat.W001",
+        )
+    ]

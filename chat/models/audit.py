@@ -1,0 +1,92 @@
+"""What people did and said about turns, and what must still go."""
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.db import models
+
+from chat.models.sessions import ChatTurn
+
+
+class Feedback(models.Model):
+    class Value(models.IntegerChoices):
+        GOOD = 1, "Good"
+        BAD = -1, "Bad"
+
+    turn = models.ForeignKey(ChatTurn, on_delete=models.CASCADE, related_name="feedback")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="chat_feedback"
+    )
+    value = models.SmallIntegerField(choices=Value.choices)
+    comment = models.TextField(blank=True, max_length=2000)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name_plural = "feedback"
+        constraints = [models.UniqueConstraint(fields=["turn", "user"], name="chat_feedback_once")]
+
+    def __str__(self) -> str:
+        return f"feedback {self.pk}"
+
+
+class AuditEvent(models.Model):
+    """Append-only: who did what to which object, how many, and why. Never any message text."""
+
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Empty: a command or the product itself.",
+    )
+    action = models.CharField(max_length=60)
+    object_type = models.CharField(max_length=60, blank=True)
+    object_id = models.CharField(max_length=64, blank=True)
+    count = models.PositiveIntegerField(default=1)
+    filter = models.JSONField(default=dict, blank=True)
+    reason = models.CharField(max_length=500, blank=True)
+    ip = models.GenericIPAddressField("address", null=True, blank=True)
+    at = models.DateTimeField("time", auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["object_type", "object_id"], name="chat_audit_object"),
+            models.Index(fields=["action", "-id"], name="chat_audit_action"),
+        ]
+
+    def __str__(self) -> str:
+        return f"event {self.pk}"
+
+    def save(self, *args: object, **kwargs: object) -> None:
+        if self.pk is not None:
+            raise PermissionDenied(f"Audit event {self.pk} is append-only and cannot be changed.")
+        super().save(*args, **kwargs)  # type: ignore[arg-type]
+
+
+class PendingRemoval(models.Model):
+    """What must still go from another store; written in the transaction that deletes."""
+
+    class Kind(models.TextChoices):
+        CACHE = "cache", "Cache key"
+        FILE = "file", "File"
+        INDEX = "index", "Index entry"
+
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    name = models.CharField(max_length=500)
+    attempts = models.PositiveIntegerField(default=0)
+    last_error = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"removal {self.pk}"
+
+
+class SessionTombstone(models.Model):
+    """A deleted session: late writers, tasks and imports look here before they write."""
+
+    chat_session_id = models.UUIDField(primary_key=True)
+    deleted_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return str(self.pk)

@@ -1,0 +1,148 @@
+"""Where a model is reached, and the assistants that use it."""
+
+from decimal import Decimal
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+
+from chat.models.tenants import Tenant
+
+
+def price_field() -> models.DecimalField:
+    return models.DecimalField(
+        max_digits=12,
+        decimal_places=6,
+        default=Decimal(0),
+        validators=[MinValueValidator(Decimal(0))],
+        help_text="Per million tokens.",
+    )
+
+
+class ModelEndpoint(models.Model):
+    """An OpenAI-compatible endpoint; its key stays in the environment and is named here."""
+
+    class Encoding(models.TextChoices):
+        O200K = "o200k_base", "o200k_base (GPT-4o and later)"
+        CL100K = "cl100k_base", "cl100k_base (GPT-4, GPT-3.5)"
+        ESTIMATE = "estimate", "estimate (other models)"
+
+    name = models.CharField(max_length=100, unique=True)
+    base_url = models.CharField(
+        max_length=500, blank=True, help_text="Up to and with /v1; empty = the demo model here."
+    )
+    model = models.CharField(max_length=200)
+    api_key_env = models.CharField(
+        "API key variable",
+        max_length=100,
+        blank=True,
+        validators=[
+            RegexValidator(r"^[A-Z][A-Z0-9_]*$", "The NAME of an environment variable, in capitals.")
+        ],
+        help_text="The name of the environment variable that holds the key, never the key itself.",
+    )
+    context_window = models.PositiveIntegerField(
+        default=32768, validators=[MinValueValidator(256)], help_text="Tokens."
+    )
+    max_output_tokens = models.PositiveIntegerField(
+        default=4096, validators=[MinValueValidator(1)], help_text="Tokens kept free for the answer."
+    )
+    encoding = models.CharField(
+        max_length=20, choices=Encoding.choices, default=Encoding.O200K
+    )
+    token_correction = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.1), MaxValueValidator(10.0)],
+        help_text="Reported tokens / counted tokens.",
+    )
+    supports_tools = models.BooleanField(default=False)
+    supports_vision = models.BooleanField(default=False)
+    supports_json_schema = models.BooleanField(default=False)
+    strict_roles = models.BooleanField(default=False)
+    price_input = price_field()
+    price_cached_input = price_field()
+    price_output = price_field()
+    timeout = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Seconds for a whole turn; empty = CHAT_TURN_SECONDS.",
+    )
+    max_retries = models.PositiveSmallIntegerField(default=2, validators=[MaxValueValidator(10)])
+    is_active = models.BooleanField(default=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        if self.base_url and not self.base_url.startswith(("http://", "https://")):
+            raise ValidationError(
+                {"base_url": f"{self.base_url!r} must start with http:// or https://."}
+            )
+        if self.max_output_tokens >= self.context_window:
+            raise ValidationError(
+                {
+                    "max_output_tokens": (
+                        f"{self.max_output_tokens} must be smaller than the context window"
+                        f" ({self.context_window})."
+                    )
+                }
+            )
+
+
+class Assistant(models.Model):
+    """A prompt, an endpoint and memory settings under a name that people choose."""
+
+    tenant = models.ForeignKey(
+        Tenant,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="assistants",
+        help_text="Empty = offered in every tenant.",
+    )
+    slug = models.SlugField(max_length=60, unique=True)
+    name = models.CharField(max_length=100)
+    endpoint = models.ForeignKey(ModelEndpoint, on_delete=models.PROTECT, related_name="assistants")
+    system_prompt = models.TextField(blank=True)
+    parameters = models.JSONField(
+        default=dict, blank=True, help_text='Sent with every request, for example {"temperature": 0.2}.'
+    )
+    memory_enabled = models.BooleanField(default=True)
+    max_messages = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Historical messages; empty = CHAT_MEMORY_MAX_MESSAGES.",
+    )
+    max_tokens = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Tokens of history; empty = CHAT_MEMORY_MAX_TOKENS.",
+    )
+    stride = models.PositiveIntegerField(
+        default=0, help_text="Move the window's start in steps of this many messages; 0 = by one."
+    )
+    summarize = models.BooleanField(default=False)
+    use_preferences = models.BooleanField(default=True)
+    tools = models.JSONField(default=list, blank=True, help_text="Names of tools.")
+    output_schema = models.JSONField(null=True, blank=True, help_text="JSON Schema of the answer.")
+    is_default = models.BooleanField(default=False)
+    is_active = models.BooleanField(default=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        if not isinstance(self.parameters, dict):
+            raise ValidationError({"parameters": "Must be a JSON object."})
+        reserved = sorted({"model", "messages", "stream", "stream_options"} & set(self.parameters))
+        if reserved:
+            raise ValidationError({"parameters": f"{', '.join(reserved)} is set by the product."})
