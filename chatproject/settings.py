@@ -273,7 +273,6 @@ CHAT_GAP_SECONDS = integer("CHAT_GAP_SECONDS", 60)
 CHAT_DRAIN_SECONDS = integer("CHAT_DRAIN_SECONDS", 10)
 CHAT_EXECUTOR_THREADS = integer("CHAT_EXECUTOR_THREADS", 4)
 CHAT_EXECUTOR_QUEUE = integer("CHAT_EXECUTOR_QUEUE", 200)
-CHAT_RUN_DIR = Path(env.str("CHAT_RUN_DIR", default=str(BASE_DIR / ".run")))
 CHAT_PROOF_KEY = env.str("CHAT_PROOF_KEY", default="") or SECRET_KEY
 
 # --- Websocket ------------------------------------------------------------------------------------
@@ -284,7 +283,6 @@ CHAT_FRAMES_PER_MINUTE = integer("CHAT_FRAMES_PER_MINUTE", 240)
 CHAT_TURNS_PER_MINUTE = integer("CHAT_TURNS_PER_MINUTE", 30)
 CHAT_SOCKETS_PER_USER = integer("CHAT_SOCKETS_PER_USER", 50)
 CHAT_IDLE_SECONDS = integer("CHAT_IDLE_SECONDS", 3600)
-CHAT_ALLOWED_ORIGINS = env.list("CHAT_ALLOWED_ORIGINS", default=[])
 
 # --- Logging --------------------------------------------------------------------------------------
 

@@ -37,7 +37,9 @@ class ModelEndpoint(models.Model):
         max_length=100,
         blank=True,
         validators=[
-            RegexValidator(r"^[A-Z][A-Z0-9_]*$", "The NAME of an environment variable, in capitals.")
+            RegexValidator(
+                r"^[A-Z][A-Z0-9_]*$", "The NAME of an environment variable, in capitals."
+            )
         ],
         help_text="The name of the environment variable that holds the key, never the key itself.",
     )
@@ -45,11 +47,11 @@ class ModelEndpoint(models.Model):
         default=32768, validators=[MinValueValidator(256)], help_text="Tokens."
     )
     max_output_tokens = models.PositiveIntegerField(
-        default=4096, validators=[MinValueValidator(1)], help_text="Tokens kept free for the answer."
+        default=4096,
+        validators=[MinValueValidator(1)],
+        help_text="Tokens kept free for the answer.",
     )
-    encoding = models.CharField(
-        max_length=20, choices=Encoding.choices, default=Encoding.O200K
-    )
+    encoding = models.CharField(max_length=20, choices=Encoding.choices, default=Encoding.O200K)
     token_correction = models.FloatField(
         default=1.0,
         validators=[MinValueValidator(0.1), MaxValueValidator(10.0)],
@@ -109,7 +111,9 @@ class Assistant(models.Model):
     endpoint = models.ForeignKey(ModelEndpoint, on_delete=models.PROTECT, related_name="assistants")
     system_prompt = models.TextField(blank=True)
     parameters = models.JSONField(
-        default=dict, blank=True, help_text='Sent with every request, for example {"temperature": 0.2}.'
+        default=dict,
+        blank=True,
+        help_text='Sent with every request, for example {"temperature": 0.2}.',
     )
     memory_enabled = models.BooleanField(default=True)
     max_messages = models.PositiveIntegerField(

@@ -61,9 +61,7 @@ class ChatSession(models.Model):
     lease_expires_at = models.DateTimeField(null=True, blank=True)
 
     message_count = models.PositiveIntegerField("messages", default=0)
-    path_count = models.PositiveIntegerField(
-        default=0, help_text="Messages on the chosen branch."
-    )
+    path_count = models.PositiveIntegerField(default=0, help_text="Messages on the chosen branch.")
     turn_count = models.PositiveIntegerField("turns", default=0)
     token_count = models.PositiveBigIntegerField(
         "tokens", default=0, help_text="Input and output tokens of all turns."
@@ -134,7 +132,9 @@ class ChatTurn(models.Model):
         ordering = ["chat_session", "number"]
         constraints = [
             models.UniqueConstraint(fields=["chat_session", "number"], name="chat_turn_number"),
-            models.UniqueConstraint(fields=["chat_session", "client_id"], name="chat_turn_client_id"),
+            models.UniqueConstraint(
+                fields=["chat_session", "client_id"], name="chat_turn_client_id"
+            ),
         ]
 
     def __str__(self) -> str:
