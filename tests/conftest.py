@@ -1,0 +1,148 @@
+"""Fixtures for every test: databases and servers of one's own, and an honest account of skips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.cache import cache
+from django.db import connection
+from django.test import TransactionTestCase
+
+from tests import services
+from tests.databases import Databases
+from tests.servers import Server, server
+
+DATABASE_FIXTURES = {
+    "admin_client",
+    "admin_user",
+    "databases",
+    "db",
+    "django_db_reset_sequences",
+    "live_server",
+    "postgres_url",
+    "redis_url",
+    "transactional_db",
+}
+SERVICE_MARKS = ("postgres", "redis", "mariadb", "browser")
+NEVER_SKIPPED_IN_CI = ("postgres", "redis", "browser")
+
+_skipped_in_ci: list[str] = []
+
+
+# --- Marks and skips --------------------------------------------------------------------------------
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark browser tests, and those that no database and no service can change."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+        if not needs_a_service(item):
+            item.add_marker(pytest.mark.pure)
+
+
+def needs_a_service(item: pytest.Item) -> bool:
+    marks = any(item.get_closest_marker(name) for name in ("django_db", *SERVICE_MARKS))
+    fixtures = DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+    case = getattr(item, "cls", None)
+    is_django_case = isinstance(case, type) and issubclass(case, TransactionTestCase)
+    return marks or bool(fixtures) or is_django_case
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Where services are required, a skipped service test is a failure, however it was skipped."""
+    is_service_test = any(name in report.keywords for name in NEVER_SKIPPED_IN_CI)
+    if report.skipped and is_service_test and services.services_required():
+        _skipped_in_ci.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _skipped_in_ci and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _skipped_in_ci:
+        terminalreporter.section("Skipped although services are required here", red=True)
+        for name in _skipped_in_ci:
+            terminalreporter.line(name, red=True)
+
+
+# --- The test database ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """Django's test database; before it is dropped, every other thread's connection is closed."""
+    yield
+    from chat import hops
+
+    hops.shutdown()
+    if connection.vendor == "postgresql":
+        _close_other_connections()
+
+
+def _close_other_connections() -> None:
+    """Threads of asgiref and of test clients keep theirs, and would keep the database."""
+    from pytest_django import DjangoDbBlocker
+
+    with DjangoDbBlocker(_ispytest=True).unblock(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    connection.close()
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Rate limits and cached state of one test are not the next one's."""
+    yield
+    if request.node.get_closest_marker("pure"):
+        return
+    if settings.REDIS_URL:
+        _delete_keys_of_this_run()
+    else:
+        cache.clear()
+
+
+def _delete_keys_of_this_run() -> None:
+    import redis
+
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        for key in client.scan_iter(match=f"*{settings.TEST_KEY_PREFIX}*"):
+            client.delete(key)
+
+
+# --- Services, databases and processes of a test's own ------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> str:
+    """A PostgreSQL server."""
+    return services.postgres_url()
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> str:
+    """A Redis database."""
+    return services.redis_url()
+
+
+@pytest.fixture(scope="session")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    """Makes empty and seeded databases for processes that a test starts."""
+    made = Databases(tmp_path_factory.mktemp("databases"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Starts real server processes (`tests.servers.server`); those still alive are killed."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(server(tmp_path, **options))
