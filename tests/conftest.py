@@ -33,7 +33,7 @@ NEVER_SKIPPED_IN_CI = ("postgres", "redis", "browser")
 _skipped_in_ci: list[str] = []
 
 
-# --- Marks and skips --------------------------------------------------------------------------------
+# --- Marks and skips ------------------------------------------------------------------------------
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -72,7 +72,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(name, red=True)
 
 
-# --- The test database ------------------------------------------------------------------------------
+# --- The test database ----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -118,7 +118,7 @@ def _delete_keys_of_this_run() -> None:
             client.delete(key)
 
 
-# --- Services, databases and processes of a test's own ------------------------------------------------
+# --- Services, databases and processes of a test's own --------------------------------------------
 
 
 @pytest.fixture(scope="session")

