@@ -4,6 +4,7 @@ Runs under the system's Python before the virtual environment exists: standard l
 old Pythons must be able to read it far enough to say that they are too old.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -60,11 +61,11 @@ def bind(host: str, port: int) -> socket.socket:
         sock.bind((host, port))
     except (OSError, OverflowError) as error:
         sock.close()
-        raise Problem(
-            "cannot listen at %s:%s (%s): stop what is there, or set another HOST or PORT "
-            "(for example `make run PORT=%s`)"
-            % (host, port, getattr(error, "strerror", None) or error, 8001)
-        ) from None
+        advice = "set HOST to an address of this machine and PORT to a number below 65536"
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            advice = "stop what listens there, or take another port: `make run PORT=%d`" % (port + 1)
+        reason = getattr(error, "strerror", None) or error
+        raise Problem("cannot listen at %s:%s (%s): %s" % (host, port, reason, advice)) from None
     return sock
 
 
@@ -86,7 +87,7 @@ def install(names: list) -> None:
             raise Problem("the virtual environment could not be made: see the lines above")
     print("Installing %s (about a minute) ..." % " and ".join(names), flush=True)
     arguments = [part for name in names for part in ("-r", name)]
-    pip = [VENV_PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [VENV_PYTHON, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     if run(*pip, *arguments) != 0:
         raise Problem("packages could not be installed: see pip's lines above; then run it again")
     lines = ["%s %s\n" % item for item in sorted({**installed(), **wanted}.items())]
@@ -172,7 +173,7 @@ def serve() -> None:
 
 def port_number() -> int:
     raw = setting("PORT", "8000")
-    if not raw.isdigit() or not 0 < int(raw) < 65536:
+    if not re.match(r"[0-9]{1,5}\Z", raw) or not 0 < int(raw) < 65536:
         raise Problem("PORT is %r: set it to a number from 1 to 65535" % raw)
     return int(raw)
 
