@@ -18,6 +18,7 @@ TEST_ENVIRONMENT = {
     "DEMO_MODEL_RECORD": "true",
     "DEMO_PASSWORD": DEMO_PASSWORD,
     "SERVE_STATIC_FROM_SOURCE": "true",
+    "CHAT_ALLOW_PRIVATE_ENDPOINTS": "true",  # the fake endpoint is on this machine
     "LOG_LEVEL": "WARNING",
 }
 
