@@ -1,4 +1,4 @@
-"""Fixtures for every test: databases and servers of one's own, and an honest account of skips."""
+"""Fixtures for every test: the test database, and databases and servers of a test's own."""
 
 from __future__ import annotations
 
@@ -10,66 +10,12 @@ import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
-from django.test import TransactionTestCase
 
 from tests import services
 from tests.databases import Databases
 from tests.servers import Server, server
 
-DATABASE_FIXTURES = {
-    "admin_client",
-    "admin_user",
-    "databases",
-    "db",
-    "django_db_reset_sequences",
-    "live_server",
-    "postgres_url",
-    "redis_url",
-    "transactional_db",
-}
-SERVICE_MARKS = ("postgres", "redis", "mariadb", "browser")
-NEVER_SKIPPED_IN_CI = ("postgres", "redis", "browser")
-
-_skipped_in_ci: list[str] = []
-
-
-# --- Marks and skips ------------------------------------------------------------------------------
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark browser tests, and those that no database and no service can change."""
-    for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.browser)
-        if not needs_a_service(item):
-            item.add_marker(pytest.mark.pure)
-
-
-def needs_a_service(item: pytest.Item) -> bool:
-    marks = any(item.get_closest_marker(name) for name in ("django_db", *SERVICE_MARKS))
-    fixtures = DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ()))
-    case = getattr(item, "cls", None)
-    is_django_case = isinstance(case, type) and issubclass(case, TransactionTestCase)
-    return marks or bool(fixtures) or is_django_case
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Where services are required, a skipped service test is a failure, however it was skipped."""
-    is_service_test = any(name in report.keywords for name in NEVER_SKIPPED_IN_CI)
-    if report.skipped and is_service_test and services.services_required():
-        _skipped_in_ci.append(report.nodeid)
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if _skipped_in_ci and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _skipped_in_ci:
-        terminalreporter.section("Skipped although services are required here", red=True)
-        for name in _skipped_in_ci:
-            terminalreporter.line(name, red=True)
+pytest_plugins = ["tests.skips"]
 
 
 # --- The test database ----------------------------------------------------------------------------
