@@ -63,7 +63,8 @@ def bind(host: str, port: int) -> socket.socket:
         sock.close()
         advice = "set HOST to an address of this machine and PORT to a number below 65536"
         if getattr(error, "errno", None) == errno.EADDRINUSE:
-            advice = "stop what listens there, or take another port: `make run PORT=%d`" % (port + 1)
+            advice = "stop what listens there, or take another port: `make run PORT=%d`"
+            advice = advice % (port + 1)
         reason = getattr(error, "strerror", None) or error
         raise Problem("cannot listen at %s:%s (%s): %s" % (host, port, reason, advice)) from None
     return sock

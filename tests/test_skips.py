@@ -28,7 +28,8 @@ def run(folder: Path, mark: str, statement: str, **settings: str) -> tuple[int, 
     source = SKIPPED_TEST.format(mark=mark, statement=statement)
     (folder / "test_it.py").write_text(source, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    environ = {**os.environ, "CI": "", "CHAT_TEST_REQUIRE_SERVICES": "", "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
+    environ |= {"CI": "", "CHAT_TEST_REQUIRE_SERVICES": ""}
     environ.pop("DJANGO_SETTINGS_MODULE", None)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.skips", "-rs", "test_it.py"],
