@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 from django.test import TransactionTestCase
 
@@ -46,7 +48,9 @@ def needs_a_service(item: pytest.Item) -> bool:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> object:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where services are required a skipped service test is a failure, however it was skipped."""
     report = yield
     if report.skipped and services.services_required() and _is_required(item):

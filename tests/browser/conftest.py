@@ -7,7 +7,7 @@ long as one module; and these tests ask the database through the page, not throu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,17 @@ CHROMIUM_ARGUMENTS = [
     "--no-first-run",
 ]
 FAILURES = ROOT / "test-results"
-ROOM_FOR_TESTS = {"CHAT_TURNS_PER_MINUTE": "10000", "CHAT_FRAMES_PER_MINUTE": "100000"}
+ROOM_FOR_TESTS: dict[str, Any] = {
+    "CHAT_TURNS_PER_MINUTE": "10000",
+    "CHAT_FRAMES_PER_MINUTE": "100000",
+}
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report: Any = yield
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
     if report.when == "call":
         item.stash[_failed] = report.failed
     return report
