@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -48,8 +49,9 @@ def main() -> int:
         print(f"error: {problem}", file=sys.stderr)  # noqa: T201
         return 1
     server = uvicorn.Server(uvicorn_config())
-    server.run(sockets=[listener])
-    return 0 if server.started else 3
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C, raised again once all has drained
+        server.run(sockets=[listener])
+    return 0 if server.started else 1
 
 
 if __name__ == "__main__":

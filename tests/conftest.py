@@ -10,33 +10,33 @@ import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 from tests import services
 from tests.databases import Databases
 from tests.servers import Server, server
 
-pytest_plugins = ["tests.skips"]
+pytest_plugins = ["tests.skips", "tests.fakes"]
 
 
 # --- The test database ----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Django's test database; before it is dropped, every other thread's connection is closed."""
     yield
     from chat import hops
 
     hops.shutdown()
     if connection.vendor == "postgresql":
-        _close_other_connections()
+        with django_db_blocker.unblock():
+            _close_other_connections()
 
 
 def _close_other_connections() -> None:
     """Threads of asgiref and of test clients keep theirs, and would keep the database."""
-    from pytest_django import DjangoDbBlocker
-
-    with DjangoDbBlocker(_ispytest=True).unblock(), connection.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
