@@ -162,9 +162,9 @@ def with_value(text: str, name: str, value: str) -> str:
 def serve() -> None:
     """Everything that `make run` does; ends by becoming the server."""
     check_preconditions()
+    bind(setting("HOST", "127.0.0.1"), port_number()).close()
     install(["requirements.txt"])
     write_env_file()
-    bind(setting("HOST", "127.0.0.1"), port_number()).close()
     for command in (["migrate", "--noinput"], ["bootstrap", "--demo"]):
         if run(VENV_PYTHON, "manage.py", *command) != 0:
             raise Problem("`manage.py %s` failed: see the lines above" % " ".join(command))
