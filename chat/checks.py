@@ -3,7 +3,8 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import Error, Tags, Warning, register
+from django.core import checks
+from django.core.checks import Error, Tags, register
 
 POSITIVE = [
     "CHAT_LEASE_SECONDS",
@@ -70,12 +71,12 @@ def context_margin(app_configs: Any, **kwargs: Any) -> list[Error]:
 
 
 @register(Tags.security, deploy=True)
-def one_process_only(app_configs: Any, **kwargs: Any) -> list[Warning]:
+def one_process_only(app_configs: Any, **kwargs: Any) -> list[checks.Warning]:
     """chat.W001: nothing that lets two processes tell each other what happens."""
     if settings.REDIS_URL:
         return []
     return [
-        Warning(
+        checks.Warning(
             "REDIS_URL is empty: readers in another process see an answer only when it has ended.",
             hint="Set REDIS_URL, or run exactly one server process.",
             id="chat.W001",

@@ -1,0 +1,221 @@
+"""What happens in a session, told to everyone who watches it: the frames of the protocol.
+
+Frames are built from rows here, for sockets and REST alike. `publish` hands a frame to the
+watchers of this process and, over the channel layer, to other processes. The database is the
+record: a frame may be lost, and whoever missed it finds the same in the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.db.models import Count
+from redis.exceptions import RedisError
+
+from chat import rendering
+from chat.models import ChatMessage, ChatSession, ChatTurn
+
+logger = logging.getLogger(__name__)
+
+Frame = dict[str, Any]
+Deliver = Callable[[uuid.UUID, Frame], None]
+
+PROCESS = uuid.uuid4().hex  # so that a process knows its own messages on the layer
+NOT_RETRYABLE = {"auth_failed", "missing_key", "endpoint_refused", "bad_request"}
+
+_local: tuple[asyncio.AbstractEventLoop, Deliver] | None = None
+
+
+# --- Publishing -----------------------------------------------------------------------------------
+
+
+def listen_locally(deliver: Deliver | None) -> None:
+    """Who hands frames to the watchers of this process; called on their event loop."""
+    global _local
+    _local = (asyncio.get_running_loop(), deliver) if deliver is not None else None
+
+
+def group_of(session_id: uuid.UUID) -> str:
+    return f"session.{session_id.hex}"
+
+
+async def publish(session_id: uuid.UUID, frame: Frame) -> None:
+    """Tell everyone who watches the session, in this process and in others."""
+    if _local is not None:
+        _local[1](session_id, frame)
+    await relay(session_id, {"kind": "frame", "frame": frame})
+
+
+async def relay(session_id: uuid.UUID, message: Frame) -> None:
+    """Send to the other processes that watch the session; nothing without Redis."""
+    if not settings.REDIS_URL:
+        return
+    body = {"type": "relay", "session": str(session_id), "from": PROCESS, **message}
+    try:
+        await get_channel_layer().group_send(group_of(session_id), body)
+    except (OSError, RedisError) as error:
+        logger.warning("Other processes were not told about session %s: %s", session_id, error)
+
+
+def publish_from_thread(session_id: uuid.UUID, frame: Frame) -> None:
+    """`publish` from synchronous code: a view, a command, a database step."""
+    if _local is not None and _local[0].is_running():
+        asyncio.run_coroutine_threadsafe(publish(session_id, frame), _local[0])
+    else:
+        async_to_sync(relay)(session_id, {"kind": "frame", "frame": frame})
+
+
+# --- Frames ---------------------------------------------------------------------------------------
+
+
+def turn_error(turn: ChatTurn) -> Frame | None:
+    if not turn.error_code:
+        return None
+    return {
+        "code": turn.error_code,
+        "detail": turn.error_detail,
+        "retryable": turn.error_code not in NOT_RETRYABLE,
+    }
+
+
+def turn_payload(turn: ChatTurn, answers: int = 1) -> Frame:
+    """A turn as sockets and REST show it; `answers` counts the runs for the same input."""
+    took = turn.finished_at - turn.started_at if turn.finished_at else None
+    return {
+        "id": str(turn.pk),
+        "input": str(turn.input_id),
+        "number": turn.number,
+        "status": turn.status,
+        "finish_reason": turn.finish_reason,
+        "error": turn_error(turn),
+        "model": turn.model_name,
+        "ms": round(took.total_seconds() * 1000) if took is not None else None,
+        "usage": {
+            "input": turn.input_tokens,
+            "cached_input": turn.cached_input_tokens,
+            "output": turn.output_tokens,
+        },
+        "answers": answers,
+    }
+
+
+def message_html(message: ChatMessage) -> str:
+    text = message.content or ""
+    if message.role == ChatMessage.Role.ASSISTANT:
+        return rendering.render(text)
+    return rendering.render_plain(text)
+
+
+def message_payload(message: ChatMessage, turn: Frame | None = None) -> Frame:
+    """A message as sockets and REST show it, with `turn_payload` of the turn it belongs to."""
+    return {
+        "id": str(message.pk),
+        "parent": str(message.parent_id) if message.parent_id else None,
+        "seq": message.seq,
+        "role": message.role,
+        "content": message.content,
+        "html": message_html(message),
+        "is_partial": message.is_partial,
+        "created_at": message.created_at.isoformat(),
+        "token_count": message.token_count,
+        "turn": turn,
+    }
+
+
+def message_payloads(messages: list[ChatMessage]) -> list[Frame]:
+    """Messages with the turns they belong to: an answer its own, an input its newest one."""
+    inputs = [message.pk for message in messages if message.role == ChatMessage.Role.USER]
+    own = [message.turn_id for message in messages if message.turn_id]
+    turns = ChatTurn.objects.filter(input__in=inputs) | ChatTurn.objects.filter(pk__in=own)
+    by_id: dict[uuid.UUID, ChatTurn] = {}
+    newest: dict[uuid.UUID, ChatTurn] = {}
+    count: dict[uuid.UUID, int] = {}
+    for turn in turns.distinct().order_by("number"):
+        by_id[turn.pk] = newest[turn.input_id] = turn
+        count[turn.input_id] = count.get(turn.input_id, 0) + 1
+
+    def payload(message: ChatMessage) -> Frame:
+        turn = by_id.get(message.turn_id) if message.turn_id else newest.get(message.pk)
+        return message_payload(
+            message, turn_payload(turn, count[turn.input_id]) if turn is not None else None
+        )
+
+    return [payload(message) for message in messages]
+
+
+def accepted(turn: ChatTurn, message: ChatMessage, notes: Sequence[str] = ()) -> Frame:
+    """`notes` tell the sender what was changed in the text before it was stored."""
+    return {
+        "type": "turn.accepted",
+        "turn": str(turn.pk),
+        "client_id": str(turn.client_id),
+        "number": turn.number,
+        "message": {
+            "id": str(message.pk),
+            "parent": str(message.parent_id) if message.parent_id else None,
+            "seq": message.seq,
+            "html": message_html(message),
+            "content": message.content,
+        },
+        "notes": list(notes),
+    }
+
+
+def accepted_again(turn_id: uuid.UUID) -> Frame | None:
+    """`turn.accepted` of a turn that began earlier."""
+    turn = ChatTurn.objects.filter(pk=turn_id).select_related("input").first()
+    return accepted(turn, turn.input) if turn is not None else None
+
+
+def ended(turn_id: uuid.UUID) -> Frame | None:
+    """The terminal frame of a turn, from what the rows say; None while it runs or is gone."""
+    turn = ChatTurn.objects.filter(pk=turn_id).first()
+    if turn is None or turn.status == ChatTurn.Status.RUNNING:
+        return None
+    answers = ChatTurn.objects.filter(input=turn.input_id).aggregate(n=Count("pk"))["n"]
+    answer = (
+        ChatMessage.objects.filter(turn=turn, role=ChatMessage.Role.ASSISTANT)
+        .order_by("-seq")
+        .first()
+    )
+    payload = turn_payload(turn, answers)
+    return {
+        "type": f"turn.{turn.status}",
+        "turn": str(turn.pk),
+        "message": message_payload(answer, payload) if answer is not None else None,
+        "error": payload["error"],
+        "summary": payload,
+    }
+
+
+def session_updated(chat_session: ChatSession, **changes: Any) -> Frame:
+    return {"type": "session.updated", "session": str(chat_session.pk), **changes}
+
+
+def error(code: str, detail: str, client_id: str | None = None, **more: Any) -> Frame:
+    return {"type": "error", "code": code, "detail": detail, "client_id": client_id, **more}
+
+
+def turn_context(turn: ChatTurn, manifest: Frame, messages_before: int) -> Frame:
+    """What the request of a turn holds, out of its manifest; `of` counts the whole branch."""
+    left_out: dict[str, int] = {}
+    for gap in manifest["left_out"]:
+        reason = gap["reason"]
+        left_out[reason] = left_out.get(reason, 0) + gap["through"] - gap["from"] + 1
+    return {
+        "type": "turn.context",
+        "turn": str(turn.pk),
+        "tokens": manifest["tokens"],
+        "budget": manifest["budget"],
+        "window": manifest["window"],
+        "of": messages_before,
+        "left_out": left_out,
+        "preferences": manifest["preferences"],
+    }

@@ -1,0 +1,119 @@
+"""Frames that come in by a websocket, read with care; and the first one that goes out."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from django.conf import settings
+
+from chat.models import ChatSession
+from chat.turns import ANY_PARENT, Order, Refused
+from chat.turns.policies import memory_policy
+from memory.text import clean
+
+Frame = dict[str, Any]
+
+
+class BadFrame(Exception):
+    """A frame that cannot be understood; the socket stays open."""
+
+    code = "bad_frame"
+
+
+def parse(text: str | None) -> Frame:
+    """A JSON object with a `type`; `BadFrame` for everything else."""
+    if text is None:
+        raise BadFrame("Frames are JSON text; this one was binary.")
+    try:
+        frame = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadFrame(f"The frame is not JSON: {error}.") from None
+    if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
+        raise BadFrame("A frame is a JSON object with a text `type`.")
+    return frame
+
+
+def order(frame: Frame, session_id: uuid.UUID) -> Order:
+    """`message.send`, `turn.retry` and `turn.regenerate` as orders."""
+    client_id = _uuid(frame, "client_id")
+    if frame["type"] == "message.send":
+        return Order(
+            kind="send",
+            session_id=session_id,
+            client_id=client_id,
+            text=message_text(frame.get("text")),
+            parent=_parent(frame),
+        )
+    kind = "retry" if frame["type"] == "turn.retry" else "regenerate"
+    return Order(kind=kind, session_id=session_id, client_id=client_id, turn=turn_id(frame))
+
+
+def message_text(text: Any) -> str:
+    """The text of a message: not blank, not over CHAT_MAX_MESSAGE_CHARS code points."""
+    if not isinstance(text, str):
+        raise BadFrame(f"`text` must be text; it is {type(text).__name__}.")
+    limit = settings.CHAT_MAX_MESSAGE_CHARS
+    if len(text) > limit:
+        raise Refused(
+            "input_too_long",
+            f"The message has {len(text):,} characters; {limit:,} are allowed.",
+            characters=len(text),
+            limit=limit,
+        )
+    if not clean(text).strip():
+        raise Refused("empty_message", "The message is empty.")
+    return text
+
+
+def _parent(frame: Frame) -> str | None:
+    if frame.get("attachments"):
+        raise Refused("no_attachments", "Attachments are not accepted in this conversation.")
+    if "parent" not in frame:
+        return ANY_PARENT
+    return str(_uuid(frame, "parent")) if frame["parent"] is not None else None
+
+
+def turn_id(frame: Frame) -> uuid.UUID:
+    return _uuid(frame, "turn")
+
+
+def seen(frame: Frame) -> int | None:
+    """Code points that the reader had painted, or None when it does not say."""
+    value = frame.get("seen")
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+        raise BadFrame(f"`seen` must be a whole number from 0; it is {value!r:.50}.")
+    return value
+
+
+def _uuid(frame: Frame, name: str) -> uuid.UUID:
+    value = frame.get(name)
+    try:
+        return uuid.UUID(value)
+    except (ValueError, TypeError, AttributeError):
+        raise BadFrame(f"`{name}` must be a UUID; it is {value!r:.50}.") from None
+
+
+def session_ready(session_id: uuid.UUID) -> Frame | None:
+    """The first frame of a socket; None when the session is gone."""
+    row = ChatSession.objects.select_related("assistant__endpoint").filter(pk=session_id).first()
+    if row is None:
+        return None
+    return {
+        "type": "session.ready",
+        "session": str(row.pk),
+        "title": row.title,
+        "head": str(row.head_id) if row.head_id else None,
+        "limits": {
+            "max_message_chars": settings.CHAT_MAX_MESSAGE_CHARS,
+            "max_frame_bytes": settings.CHAT_MAX_FRAME_BYTES,
+        },
+        "memory": {
+            "enabled": memory_policy(row).enabled,
+            "starts_after": row.memory_starts_after,
+        },
+        "running": str(row.running_turn) if row.running_turn else None,
+    }

@@ -1,0 +1,127 @@
+"""The text of one running answer, and the readers that follow it at their own pace."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from bisect import bisect_right
+from collections import deque
+from typing import Any
+
+Frame = dict[str, Any]
+ENDED = {"turn.completed", "turn.stopped", "turn.failed", "turn.interrupted"}
+BEHIND_FRAMES = 500  # control frames that a reader may be behind before it is closed
+
+
+class Feed:
+    """The text of a turn so far, in pieces; offsets count Unicode code points."""
+
+    def __init__(self, turn_id: uuid.UUID) -> None:
+        self.turn_id = turn_id
+        self.pieces: list[str] = []
+        self.ends: list[int] = []  # the offset at which each piece ends
+        self.html: list[Frame] = []  # finished blocks, so that a late reader gets them too
+        self.is_synced = True  # False: it runs in another process and its start is not known yet
+
+    @property
+    def end(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def add(self, piece: str) -> None:
+        self.ends.append(self.end + len(piece))
+        self.pieces.append(piece)
+
+    def reset(self, text: str) -> None:
+        """Replace everything: the owner's full text."""
+        self.pieces, self.ends = ([text], [len(text)]) if text else ([], [])
+
+    def since(self, offset: int) -> str:
+        """The text from `offset` on; costs what it returns, not what came before."""
+        first = bisect_right(self.ends, offset)
+        if first == len(self.pieces):
+            return ""
+        begin = self.ends[first - 1] if first else 0
+        return self.pieces[first][offset - begin :] + "".join(self.pieces[first + 1 :])
+
+
+class Behind(Exception):
+    """A reader takes its frames too slowly."""
+
+
+class Reader:
+    """What one socket has still to be sent, in order.
+
+    Text waits as one mark, however much of it there is: the reader that is slow gets one large
+    delta, and nobody waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._queue: deque[Frame | Feed] = deque()
+        self._wake = asyncio.Event()
+        self._at: dict[uuid.UUID, int] = {}
+        self.is_behind = False
+
+    def put(self, frame: Frame) -> None:
+        """Send a frame after everything that waits already."""
+        if len(self._queue) >= BEHIND_FRAMES:
+            self.is_behind = True
+        else:
+            self._queue.append(frame)
+        self._wake.set()
+
+    def follow(self, feed: Feed) -> None:
+        """There is new text: send what this reader lacks of it."""
+        if feed.turn_id not in self._at:
+            self.show(feed)
+        elif not self._queue or self._queue[-1] is not feed:
+            self._queue.append(feed)
+        self._wake.set()
+
+    def show(self, feed: Feed) -> None:
+        """Send all of the text so far, and go on from there: the answer to an attach or a sync."""
+        self._at[feed.turn_id] = feed.end
+        self.put(
+            {
+                "type": "turn.snapshot",
+                "turn": str(feed.turn_id),
+                "text": feed.text,
+                "end": feed.end,
+            }
+        )
+        for block in feed.html:
+            self.put(block)
+
+    async def next(self) -> Frame:
+        """The next frame to send; `Behind` when the reader has lost frames."""
+        while True:
+            while self._queue:
+                item = self._queue.popleft()
+                frame = self._delta(item) if isinstance(item, Feed) else item
+                if frame is not None:
+                    self._forget_ended(frame)
+                    return frame
+            if self.is_behind:
+                raise Behind(f"{BEHIND_FRAMES} frames were waiting for this reader.")
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _forget_ended(self, frame: Frame) -> None:
+        if frame["type"] in ENDED:
+            self._at.pop(uuid.UUID(frame["turn"]), None)
+
+    def _delta(self, feed: Feed) -> Frame | None:
+        offset = self._at.get(feed.turn_id)
+        if offset is None or offset >= feed.end:
+            return None
+        self._at[feed.turn_id] = feed.end
+        return {
+            "type": "turn.delta",
+            "turn": str(feed.turn_id),
+            "offset": offset,
+            "end": feed.end,
+            "text": feed.since(offset),
+        }

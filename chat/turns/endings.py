@@ -1,0 +1,158 @@
+"""The writes of a running turn: partial text, and its end. Each is one transaction.
+
+Every one of them begins by claiming the session's row under the turn's id; `leases.Lost` means
+that the turn was taken over or the session deleted, and that nothing was written.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from chat import leases
+from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
+from chat.turns.begin import TurnMemory
+from chat.turns.history import history_message
+from chat.turns.orders import Begun, Outcome
+from memory import recall, tokens
+from memory.messages import Message
+
+MILLION = Decimal(1_000_000)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody asked of the running turn through the database."""
+
+    stop: bool
+    seen: int | None
+
+
+def flush(begun: Begun, text: str) -> Wish:
+    """Renew the lease, store the text so far, and read whether somebody asked to stop."""
+    with transaction.atomic():
+        leases.hold(begun.session_id, begun.turn_id)
+        if text:
+            _store_answer(begun, text, is_partial=True, count=False)
+        turn = ChatTurn.objects.filter(pk=begun.turn_id)
+        wish = turn.values_list("stop_requested", "stop_seen").first()
+    return Wish(*wish) if wish else Wish(stop=True, seen=None)
+
+
+def finish(begun: Begun, outcome: Outcome) -> None:
+    """Store the answer, the usage and the end of the turn, release the lease, save the window."""
+    with transaction.atomic():
+        used = (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
+        leases.release(begun.session_id, begun.turn_id, token_count=F("token_count") + used)
+        is_partial = outcome.status != ChatTurn.Status.COMPLETED
+        if outcome.text:
+            _save_window(
+                begun, _store_answer(begun, outcome.text, is_partial=is_partial, count=True)
+            )
+        else:
+            _drop_answer(begun)
+        _end_turn(begun, outcome)
+
+
+def _store_answer(begun: Begun, text: str, *, is_partial: bool, count: bool) -> ChatMessage:
+    """Write the answer's row: made at the first write, replaced at the later ones."""
+    answer = ChatMessage.objects.filter(
+        chat_session_id=begun.session_id, turn_id=begun.turn_id, role=ChatMessage.Role.ASSISTANT
+    ).first()
+    if answer is None:
+        answer = _new_answer(begun)
+    answer.content = text
+    answer.is_partial = is_partial
+    if count:
+        encoding = begun.memory.policy.encoding
+        answer.token_encoding = encoding
+        answer.token_count = tokens.counter_for(encoding)(Message.assistant(text))
+    answer.save()
+    return answer
+
+
+def _new_answer(begun: Begun) -> ChatMessage:
+    answer = ChatMessage(
+        chat_session_id=begun.session_id,
+        turn_id=begun.turn_id,
+        parent_id=uuid.UUID(begun.memory.current.id),
+        role=ChatMessage.Role.ASSISTANT,
+    )
+    row = ChatSession.objects.filter(pk=begun.session_id)
+    answer.seq = row.values_list("next_seq", flat=True).get()
+    answer.content = ""
+    answer.save(force_insert=True)
+    row.update(
+        next_seq=F("next_seq") + 1,
+        message_count=F("message_count") + 1,
+        path_count=F("path_count") + 1,
+        head=answer,
+    )
+    return answer
+
+
+def _drop_answer(begun: Begun) -> None:
+    """Nothing of the answer was seen: the row that a flush made goes again."""
+    answer = ChatMessage.objects.filter(
+        chat_session_id=begun.session_id, turn_id=begun.turn_id, role=ChatMessage.Role.ASSISTANT
+    ).first()
+    if answer is None:
+        return
+    ChatSession.objects.filter(pk=begun.session_id).update(
+        head=uuid.UUID(begun.memory.current.id),
+        message_count=F("message_count") - 1,
+        path_count=F("path_count") - 1,
+    )
+    answer.delete()
+
+
+def _end_turn(begun: Begun, outcome: Outcome) -> None:
+    usage = {
+        "input_tokens": outcome.input_tokens,
+        "cached_input_tokens": outcome.cached_input_tokens,
+        "output_tokens": outcome.output_tokens,
+    }
+    ChatTurn.objects.filter(pk=begun.turn_id, status=ChatTurn.Status.RUNNING).update(
+        status=outcome.status,
+        finish_reason=outcome.finish_reason,
+        error_code=outcome.error_code,
+        error_detail=outcome.error_detail[:500],
+        first_token_at=outcome.first_token_at,
+        stop_seen=outcome.stop_seen,
+        finished_at=Now(),
+        cost=_cost(begun, outcome),
+        **usage,
+    )
+    ContextRecord.objects.filter(pk=begun.record_id).update(**usage)
+
+
+def _cost(begun: Begun, outcome: Outcome) -> Decimal | None:
+    """By the endpoint's prices per million tokens; None when no usage was reported."""
+    if outcome.input_tokens is None or outcome.output_tokens is None:
+        return None
+    endpoint = ModelEndpoint.objects.filter(name=begun.spec.name).first()
+    if endpoint is None:
+        return None
+    cached = outcome.cached_input_tokens or 0
+    return (
+        endpoint.price_input * (outcome.input_tokens - cached)
+        + endpoint.price_cached_input * cached
+        + endpoint.price_output * outcome.output_tokens
+    ) / MILLION
+
+
+def _save_window(begun: Begun, answer: ChatMessage) -> None:
+    """Replace the snapshot with the window that the next turn begins with."""
+    memory: TurnMemory = begun.memory
+    if not memory.policy.enabled:
+        return
+    epoch = ChatSession.objects.values_list("memory_epoch", flat=True).get(pk=begun.session_id)
+    if epoch != memory.state.memory_epoch:
+        return  # memory was cleared or the branch changed: this window is not to come back
+    added = [memory.current, history_message(answer)]
+    recall.snapshot_after_turn(begun.session_id, memory.state, memory.policy, memory.window, added)

@@ -1,0 +1,71 @@
+"""What a turn is asked to do, and what came of asking."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from chat.llm import EndpointSpec
+
+Kind = Literal["send", "retry", "regenerate"]
+ANY_PARENT = "any"  # the sender does not say which message it answers to
+
+
+@dataclass(frozen=True)
+class Order:
+    """One wish for a turn: `send` has a text, `retry` and `regenerate` name an earlier turn."""
+
+    kind: Kind
+    session_id: uuid.UUID
+    client_id: uuid.UUID
+    text: str = ""
+    parent: str | None = ANY_PARENT
+    turn: uuid.UUID | None = None
+
+
+class Refused(Exception):
+    """Nothing was stored; `code` is stable, `detail` says what to do, `more` has the numbers."""
+
+    def __init__(self, code: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.more = more
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The `client_id` is known: this turn was begun for it."""
+
+    turn_id: uuid.UUID
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A turn whose input and request are committed: everything that running it needs."""
+
+    turn_id: uuid.UUID
+    session_id: uuid.UUID
+    record_id: uuid.UUID
+    spec: EndpointSpec
+    request: dict[str, Any]
+    memory: Any  # turns.endings hands it back to memory when the turn ends
+    frames: tuple[dict[str, Any], ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the model's part of a turn ended."""
+
+    status: str
+    text: str
+    finish_reason: str = ""
+    error_code: str = ""
+    error_detail: str = ""
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    output_tokens: int | None = None
+    first_token_at: datetime | None = None
+    stop_seen: int | None = None

@@ -1,0 +1,64 @@
+"""The switches and limits that hold for one turn, read anew at every turn."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from chat.llm import EndpointSpec
+from chat.models import Assistant, ChatSession, ModelEndpoint
+from memory.context import Budget
+from memory.recall import MemoryPolicy, Owner
+
+
+def endpoint_spec(endpoint: ModelEndpoint) -> EndpointSpec:
+    """The endpoint's row as the value that the model client takes."""
+    return EndpointSpec(
+        name=endpoint.name,
+        base_url=endpoint.base_url,
+        model=endpoint.model,
+        api_key_env=endpoint.api_key_env,
+        context_window=endpoint.context_window,
+        max_output_tokens=endpoint.max_output_tokens,
+        timeout=float(endpoint.timeout or settings.CHAT_TURN_SECONDS),
+        max_retries=endpoint.max_retries,
+        connect_timeout=float(settings.CHAT_CONNECT_SECONDS),
+        first_token_timeout=float(settings.CHAT_FIRST_TOKEN_SECONDS),
+        gap_timeout=float(settings.CHAT_GAP_SECONDS),
+    )
+
+
+def memory_policy(chat_session: ChatSession) -> MemoryPolicy:
+    """Session beats assistant beats environment; what the environment forbids stays off."""
+    assistant, endpoint = chat_session.assistant, chat_session.assistant.endpoint
+    wanted = chat_session.memory_enabled
+    if wanted is None:
+        wanted = assistant.memory_enabled
+    return MemoryPolicy(
+        enabled=settings.CHAT_MEMORY_ENABLED and wanted,
+        max_messages=chat_session.max_messages
+        or assistant.max_messages
+        or settings.CHAT_MEMORY_MAX_MESSAGES,
+        max_tokens=chat_session.max_tokens
+        or assistant.max_tokens
+        or settings.CHAT_MEMORY_MAX_TOKENS,
+        stride=assistant.stride,
+        use_preferences=assistant.use_preferences,
+        encoding=endpoint.encoding,
+    )
+
+
+def owner_of(chat_session: ChatSession) -> Owner:
+    """Whose preferences concern this session."""
+    return Owner(chat_session.tenant_id, chat_session.user_id, chat_session.assistant.slug)
+
+
+def request_budget(endpoint: ModelEndpoint) -> Budget:
+    """What a request to the endpoint may hold, in tokens."""
+    margin = endpoint.context_window * settings.CHAT_CONTEXT_MARGIN_PERCENT // 100
+    return Budget(endpoint.context_window, endpoint.max_output_tokens, margin)
+
+
+def request_parameters(assistant: Assistant) -> dict[str, object]:
+    """Everything of a request but its messages."""
+    limit = {"max_tokens": assistant.endpoint.max_output_tokens}
+    return {"model": assistant.endpoint.model, **limit, **assistant.parameters}
