@@ -242,12 +242,15 @@ class Repaired:
     dropped: tuple[int, ...]
 
 
-def repair_tools(messages: Sequence[Message], *, drop_unanswered: bool) -> Repaired:
+def repair_tools(
+    messages: Sequence[Message], *, drop_unanswered: bool, still_running: bool = True
+) -> Repaired:
     """`messages` without tool results that no call asked for.
 
     A result belongs to the nearest assistant message before it with nothing but results between.
     With `drop_unanswered` calls that lack a result go too, with the results that they have; the
-    text beside them stays. Calls at the very end are still being answered and are left alone.
+    text beside them stays. With `still_running` calls at the very end are left alone: their answers
+    are on the way.
     """
     kept: list[tuple[int, Message]] = []
     dropped: list[int] = []
@@ -258,7 +261,8 @@ def repair_tools(messages: Sequence[Message], *, drop_unanswered: bool) -> Repai
         answered, orphans = _pair(messages, group)
         dropped += orphans
         complete = len(answered) == len(messages[position].tool_calls)
-        if complete or end == len(messages) or not drop_unanswered:
+        running = still_running and end == len(messages)
+        if complete or running or not drop_unanswered:
             kept += [(index, messages[index]) for index in group if index not in orphans]
         else:
             dropped += answered

@@ -1,0 +1,67 @@
+"""System checks: a wrong memory setting is named before the server starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, register
+
+SWITCHES = (
+    "CHAT_MEMORY_ENABLED",
+    "CHAT_MEMORY_PERSISTENCE_ENABLED",
+    "CHAT_MEMORY_SUMMARIZE_ENABLED",
+)
+DAYS = ("CHAT_MEMORY_AUTO_CLEANUP_DAYS", "CHAT_MEMORY_IDLE_DAYS")
+
+
+@register(Tags.compatibility)
+def window_limits(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """memory.E001, E002: limits that no window can have; W001: one that holds no exchange."""
+    found: list[CheckMessage] = []
+    messages = settings.CHAT_MEMORY_MAX_MESSAGES
+    tokens = settings.CHAT_MEMORY_MAX_TOKENS
+    if not _is_whole(messages, at_least=1):
+        hint = "Set it to a positive number of messages, for example 20."
+        found.append(_wrong("CHAT_MEMORY_MAX_MESSAGES", hint, "memory.E001"))
+    elif messages == 1:
+        found.append(
+            checks.Warning(
+                "CHAT_MEMORY_MAX_MESSAGES is 1, which holds no question with its answer.",
+                hint="Set it to 2 or more, or set CHAT_MEMORY_ENABLED=false.",
+                id="memory.W001",
+            )
+        )
+    if tokens is not None and not _is_whole(tokens, at_least=1):
+        hint = "Leave it empty for no limit, or set a positive number of tokens."
+        found.append(_wrong("CHAT_MEMORY_MAX_TOKENS", hint, "memory.E002"))
+    return found
+
+
+@register(Tags.compatibility)
+def switches(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """memory.E003: a switch that is neither on nor off."""
+    return [
+        _wrong(name, "Set it to true or false.", "memory.E003")
+        for name in SWITCHES
+        if not isinstance(getattr(settings, name), bool)
+    ]
+
+
+@register(Tags.compatibility)
+def days(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """memory.E004: a number of days that is not one."""
+    return [
+        _wrong(name, "Set it to 0 (never) or a positive number of days.", "memory.E004")
+        for name in DAYS
+        if not _is_whole(getattr(settings, name), at_least=0)
+    ]
+
+
+def _wrong(name: str, hint: str, id: str) -> Error:  # noqa: A002 (Django's name)
+    return Error(f"{name} is {getattr(settings, name)!r}.", hint=hint, id=id)
+
+
+def _is_whole(value: object, *, at_least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= at_least
