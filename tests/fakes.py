@@ -278,7 +278,7 @@ class FakeEndpoint:
         writer.close()
 
     def _reply_to(self, received: Received) -> Reply:
-        if received.path != "/v1/chat/completions":
+        if not received.path.endswith("/v1/chat/completions"):
             return failure(404, f"There is nothing at {received.path}.", kind="not_found")
         size = count_request(received.body) if self.reject_above else 0
         if self.reject_above and size > self.reject_above:
