@@ -1,0 +1,27 @@
+"""What leaves: deleted sessions, cleared memory, idle sessions, dead turns.
+
+Commands, admin actions and the API call these functions; nothing else deletes.
+"""
+
+from chat.retention.deletion import Removed, delete_session
+from chat.retention.forgetting import (
+    Cleared,
+    UnknownPreferences,
+    clear_memory,
+    preferences_from,
+)
+from chat.retention.idle_sessions import CleanupReport, TenantCleanup, cleanup
+from chat.retention.reaping import reap_turns
+
+__all__ = [
+    "CleanupReport",
+    "Cleared",
+    "Removed",
+    "TenantCleanup",
+    "UnknownPreferences",
+    "cleanup",
+    "clear_memory",
+    "delete_session",
+    "preferences_from",
+    "reap_turns",
+]
