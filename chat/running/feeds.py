@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from bisect import bisect_right
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 Frame = dict[str, Any]
@@ -52,6 +53,14 @@ class Behind(Exception):
     """A reader takes its frames too slowly."""
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """In a reader's queue: all the text that there is when it is sent, and its finished blocks."""
+
+    feed: Feed
+    html: tuple[Frame, ...]
+
+
 class Reader:
     """What one socket has still to be sent, in order.
 
@@ -60,9 +69,10 @@ class Reader:
     """
 
     def __init__(self) -> None:
-        self._queue: deque[Frame | Feed] = deque()
+        self._queue: deque[Frame | Feed | _Whole] = deque()
         self._wake = asyncio.Event()
-        self._at: dict[uuid.UUID, int] = {}
+        self._known: set[uuid.UUID] = set()  # turns that this reader follows
+        self._sent: dict[uuid.UUID, int] = {}  # how far each of them was sent
         self.is_behind = False
 
     def put(self, frame: Frame) -> None:
@@ -73,51 +83,63 @@ class Reader:
             self._queue.append(frame)
         self._wake.set()
 
+    def begin(self, feed: Feed) -> None:
+        """Follow a turn from its first piece on."""
+        self._known.add(feed.turn_id)
+        self._sent[feed.turn_id] = 0
+
+    def show(self, feed: Feed) -> None:
+        """Send all of the text so far, and go on from there: the answer to an attach or a sync."""
+        self._known.add(feed.turn_id)
+        self._queue.append(_Whole(feed, tuple(feed.html)))
+        self._wake.set()
+
     def follow(self, feed: Feed) -> None:
         """There is new text: send what this reader lacks of it."""
-        if feed.turn_id not in self._at:
+        if feed.turn_id not in self._known:
             self.show(feed)
         elif not self._queue or self._queue[-1] is not feed:
             self._queue.append(feed)
         self._wake.set()
 
-    def show(self, feed: Feed) -> None:
-        """Send all of the text so far, and go on from there: the answer to an attach or a sync."""
-        self._at[feed.turn_id] = feed.end
-        self.put(
-            {
-                "type": "turn.snapshot",
-                "turn": str(feed.turn_id),
-                "text": feed.text,
-                "end": feed.end,
-            }
-        )
-        for block in feed.html:
-            self.put(block)
-
     async def next(self) -> Frame:
         """The next frame to send; `Behind` when the reader has lost frames."""
         while True:
             while self._queue:
-                item = self._queue.popleft()
-                frame = self._delta(item) if isinstance(item, Feed) else item
+                frame = self._frame(self._queue.popleft())
                 if frame is not None:
-                    self._forget_ended(frame)
                     return frame
             if self.is_behind:
                 raise Behind(f"{BEHIND_FRAMES} frames were waiting for this reader.")
             self._wake.clear()
             await self._wake.wait()
 
-    def _forget_ended(self, frame: Frame) -> None:
-        if frame["type"] in ENDED:
-            self._at.pop(uuid.UUID(frame["turn"]), None)
+    def _frame(self, item: Frame | Feed | _Whole) -> Frame | None:
+        if isinstance(item, Feed):
+            return self._delta(item)
+        if isinstance(item, _Whole):
+            return self._snapshot(item)
+        if item["type"] in ENDED:
+            self._known.discard(uuid.UUID(item["turn"]))
+            self._sent.pop(uuid.UUID(item["turn"]), None)
+        return item
+
+    def _snapshot(self, whole: _Whole) -> Frame:
+        feed = whole.feed
+        self._sent[feed.turn_id] = feed.end
+        self._queue.extendleft(reversed(whole.html))
+        return {
+            "type": "turn.snapshot",
+            "turn": str(feed.turn_id),
+            "text": feed.text,
+            "end": feed.end,
+        }
 
     def _delta(self, feed: Feed) -> Frame | None:
-        offset = self._at.get(feed.turn_id)
+        offset = self._sent.get(feed.turn_id)
         if offset is None or offset >= feed.end:
             return None
-        self._at[feed.turn_id] = feed.end
+        self._sent[feed.turn_id] = feed.end
         return {
             "type": "turn.delta",
             "turn": str(feed.turn_id),

@@ -71,6 +71,9 @@ class Hub:
     def _begun(self, turn: LocalTurn) -> None:
         self.local = turn
         self.leave_remote()
+        if turn.feed is not None:
+            for reader in self.readers:
+                reader.begin(turn.feed)
 
     def watch(self, turn_id: uuid.UUID) -> None:
         """Follow a turn that does not run in this process."""

@@ -168,6 +168,7 @@ async def test_stop_before_the_first_token_leaves_the_question_alone(
 ) -> None:
     fake_endpoint.replies(Reply([Pause(30)]), answer("ok"))
     started = await running.start(send(chat_session, "first"))
+    await until(lambda: bool(fake_endpoint.requests))
     await running.stop(chat_session.pk, started.turn_id, 0)
     await running.wait(chat_session.pk, started.turn_id)
     await run_order(send(chat_session, "second"))
