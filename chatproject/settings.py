@@ -225,10 +225,11 @@ USE_TZ = True
 # --- REST API -----------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["chat.api.authentication.SessionAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["chat.api.bodies.JsonParser"],
+    "DEFAULT_THROTTLE_CLASSES": ["chat.api.throttles.RequestThrottle"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "chat.api.problems.exception_handler",
 }
@@ -241,6 +242,8 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
 }
+
+CHAT_REQUESTS_PER_MINUTE = integer("CHAT_REQUESTS_PER_MINUTE", 600)
 
 # --- Model endpoint from the environment ----------------------------------------------------------
 

@@ -1,5 +1,32 @@
 """Addresses of the REST API."""
 
-from django.urls import URLPattern
+from django.urls import path, re_path
 
-urlpatterns: list[URLPattern] = []
+from chat.api.assistants import AssistantList
+from chat.api.memory import ClearMemory
+from chat.api.messages import MessageList
+from chat.api.preferences import PreferenceDetail, PreferenceList
+from chat.api.problems import nothing_here
+from chat.api.sessions import SessionDetail, SessionList
+from chat.api.streams import TurnList, TurnRegenerate, TurnRetry, TurnStop
+from chat.api.turns import TurnContext, TurnDetail
+
+SESSION = "sessions/<uuid:session_id>/"
+TURN = f"{SESSION}turns/<uuid:turn_id>/"
+
+urlpatterns = [
+    path("assistants/", AssistantList.as_view()),
+    path("sessions/", SessionList.as_view()),
+    path(SESSION, SessionDetail.as_view()),
+    path(f"{SESSION}messages/", MessageList.as_view()),
+    path(f"{SESSION}clear-memory/", ClearMemory.as_view()),
+    path(f"{SESSION}turns/", TurnList.as_view()),
+    path(TURN, TurnDetail.as_view()),
+    path(f"{TURN}context/", TurnContext.as_view()),
+    path(f"{TURN}stop/", TurnStop.as_view()),
+    path(f"{TURN}retry/", TurnRetry.as_view()),
+    path(f"{TURN}regenerate/", TurnRegenerate.as_view()),
+    path("preferences/", PreferenceList.as_view()),
+    path("preferences/<int:preference_id>/", PreferenceDetail.as_view()),
+    re_path("", nothing_here),
+]

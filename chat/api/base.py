@@ -1,0 +1,31 @@
+"""What every address of the API has in common."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from rest_framework.views import APIView
+
+from chat import access
+from chat.models import ChatSession, Tenant
+
+
+class Endpoint(APIView):
+    """An address of the API; everything with an owner is reached through `access`."""
+
+    @property
+    def person(self) -> Any:
+        """Who asks; nobody comes this far without being signed in."""
+        return self.request.user
+
+    def tenant(self) -> Tenant:
+        return access.tenant_of(self.person, self.request.session)
+
+    def chat_session(self, session_id: uuid.UUID) -> ChatSession:
+        """The asker's own session, or `access.NotFound`."""
+        return access.chat_session_for(self.person, session_id, self.request.session)
+
+    def actor(self) -> dict[str, Any]:
+        """Who acts, and from where, as `retention` records it."""
+        return {"actor": self.person, "ip": self.request.META.get("REMOTE_ADDR") or None}

@@ -1,0 +1,144 @@
+"""Preferences: what a person wants every later conversation to take into account."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chat import access
+from chat.api import schema
+from chat.api.base import Endpoint
+from chat.api.bodies import Body, CleanText, OneLine, with_cleaned
+from chat.api.paging import PreferencePages
+from chat.api.payloads import preference_payload
+from chat.api.problems import Conflict, FieldError, Invalid, shown
+from chat.models import ChatSession, Tenant
+from chat.turns import policies
+from memory import preferences
+from memory.models import PREFERENCE_TEXT_LENGTH, UserPreference
+
+Status = UserPreference.Status
+
+
+class NewPreference(Body):
+    key = OneLine(
+        max_length=preferences.KEY_LENGTH, help_text="What it is about; one is active per key."
+    )
+    text = CleanText(max_length=PREFERENCE_TEXT_LENGTH)
+    scope = OneLine(
+        required=False, default=preferences.ALL, help_text="all, or the slug of an assistant."
+    )
+    session = serializers.UUIDField(required=False, help_text="The session it was said in.")
+
+
+class PreferenceChanges(Body):
+    text = CleanText(required=False, max_length=PREFERENCE_TEXT_LENGTH)
+    status = serializers.ChoiceField([Status.ACTIVE.value, Status.DISABLED.value], required=False)
+
+
+class PreferenceList(Endpoint):
+    @extend_schema(
+        operation_id="list_preferences",
+        parameters=[
+            OpenApiParameter("cursor", str, description="From `next` or `previous`."),
+            OpenApiParameter("page_size", int, description="1 to 100; 100 when absent."),
+        ],
+        responses={200: schema.Preferences, **schema.problems(400)},
+    )
+    def get(self, request: Request) -> Response:
+        """The asker's preferences, active and disabled, the newest first."""
+        pages = PreferencePages()
+        mine = preferences.listed(self.tenant().pk, self.person.pk)
+        rows = pages.paginate_queryset(mine, request, view=self) or []
+        return pages.get_paginated_response([preference_payload(row) for row in rows])
+
+    @extend_schema(
+        operation_id="create_preference",
+        request=NewPreference,
+        responses={201: schema.WrittenPreference, **schema.problems(400, 403, 404, 409, 413)},
+    )
+    def post(self, request: Request) -> Response:
+        """Remember something; an active preference with the same key is replaced."""
+        body = NewPreference.read(request)
+        values, tenant = body.validated_data, self.tenant()
+        require_scope(tenant, values["scope"])
+        made = preferences.remember(
+            tenant.pk,
+            self.person.pk,
+            values["scope"],
+            values["key"],
+            values["text"],
+            origin=UserPreference.Origin.USER,
+            **self.source(values.get("session")),
+        )
+        return Response(with_cleaned(preference_payload(made), body), status=201)
+
+    def source(self, session_id: uuid.UUID | None) -> dict[str, Any]:
+        """Where a preference comes from, when it was said in a session."""
+        if session_id is None:
+            return {}
+        chat_session = self.chat_session(session_id)
+        require_memory(chat_session)
+        return {"source_session": chat_session.pk, "source_seq": chat_session.next_seq - 1}
+
+
+def require_scope(tenant: Tenant, scope: str) -> None:
+    if scope == preferences.ALL or access.assistants_for(tenant).filter(slug=scope).exists():
+        return
+    message = "Give all, or the slug of one of /api/v1/assistants/."
+    raise Invalid([FieldError("scope", shown(scope), message)])
+
+
+def require_memory(chat_session: ChatSession) -> None:
+    """Sessions without memory write none."""
+    if chat_session.is_temporary or not policies.memory_policy(chat_session).enabled:
+        raise Conflict(
+            "Memory is off in this session, so it remembers nothing; switch it on, or write the"
+            " preference without a session.",
+            code="memory_off",
+        )
+
+
+class PreferenceDetail(Endpoint):
+    def owner(self) -> tuple[int, int]:
+        return self.tenant().pk, self.person.pk
+
+    @extend_schema(
+        operation_id="change_preference",
+        request=PreferenceChanges,
+        responses={200: schema.WrittenPreference, **schema.problems(400, 403, 404, 409, 413)},
+    )
+    def patch(self, request: Request, preference_id: int) -> Response:
+        """Change the text of a preference, or disable or enable it."""
+        owner = self.owner()
+        body = PreferenceChanges.read(request)
+        text, status = body.validated_data.get("text"), body.validated_data.get("status")
+        try:
+            found = UserPreference.objects.get(
+                pk=preference_id, tenant_id=owner[0], user_id=owner[1]
+            )
+            if text is not None:
+                found = preferences.edit(*owner, preference_id, text)
+            if status == Status.DISABLED:
+                found = preferences.disable(*owner, preference_id)
+            elif status == Status.ACTIVE:
+                found = preferences.enable(*owner, preference_id)
+        except UserPreference.DoesNotExist:
+            raise access.NotFound("preference") from None
+        return Response(with_cleaned(preference_payload(found), body))
+
+    @extend_schema(
+        operation_id="delete_preference", responses={204: None, **schema.problems(403, 404)}
+    )
+    def delete(self, request: Request, preference_id: int) -> Response:
+        """Forget a preference for good."""
+        try:
+            preferences.delete(*self.owner(), preference_id)
+        except UserPreference.DoesNotExist:
+            raise access.NotFound("preference") from None
+        return Response(status=204)

@@ -1,0 +1,225 @@
+"""What the API answers, for its OpenAPI description; `payloads` and `chat.events` build it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiResponse, extend_schema_field
+from rest_framework import serializers
+
+from chat.models import ChatMessage, ChatSession, ChatTurn
+from memory.models import UserPreference
+
+
+class Shape(serializers.Serializer[Any]):
+    """The shape of an answer; never used to read anything."""
+
+
+class FieldProblem(Shape):
+    field = serializers.CharField()
+    value = serializers.CharField(allow_null=True, help_text="As far as it is shown.")
+    message = serializers.CharField(help_text="What to do.")
+    code = serializers.CharField()
+
+
+class ProblemDocument(Shape):
+    """RFC 9457. `code` is stable; `detail` is for people."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    code = serializers.CharField()
+    detail = serializers.CharField()
+    errors = FieldProblem(  # type: ignore[assignment]  # the field's name is Serializer's too
+        many=True, required=False, help_text="With code invalid."
+    )
+
+
+MEANINGS = {
+    400: "The request cannot be understood; `errors` names each field.",
+    401: "Nobody is signed in.",
+    403: "The CSRF token is missing.",
+    404: "There is no such thing, or it is somebody else's.",
+    409: "The session is not in a state for this; `code` says why.",
+    413: "The body is too large.",
+    422: "The message does not fit into a request to the model.",
+    429: "Too many requests; Retry-After says for how long.",
+    503: "The server is overloaded; Retry-After says for how long.",
+}
+
+
+def problems(*statuses: int) -> dict[tuple[int, str], Any]:
+    """The problem answers of an operation; 401 and 429 belong to every one."""
+    return {
+        (status, "application/problem+json"): OpenApiResponse(
+            ProblemDocument, description=MEANINGS[status]
+        )
+        for status in sorted({401, 429, *statuses})
+    }
+
+
+# --- Assistants and sessions ----------------------------------------------------------------------
+
+
+class AssistantName(Shape):
+    slug = serializers.CharField()
+    name = serializers.CharField()
+
+
+class Assistant(AssistantName):
+    is_default = serializers.BooleanField()
+
+
+class Assistants(Shape):
+    results = Assistant(many=True)
+
+
+class Session(Shape):
+    id = serializers.UUIDField()
+    title = serializers.CharField()
+    title_source = serializers.ChoiceField(ChatSession.TitleSource.choices)
+    assistant = AssistantName()
+    is_pinned = serializers.BooleanField()
+    is_archived = serializers.BooleanField()
+    is_temporary = serializers.BooleanField()
+    memory_enabled = serializers.BooleanField(allow_null=True, help_text="null: the assistant's.")
+    max_messages = serializers.IntegerField(allow_null=True, help_text="null: the assistant's.")
+    max_tokens = serializers.IntegerField(allow_null=True, help_text="null: the assistant's.")
+    memory_starts_after = serializers.IntegerField(help_text="seq of the forget line; 0: none.")
+    message_count = serializers.IntegerField()
+    running = serializers.UUIDField(allow_null=True, help_text="The turn that runs.")
+    created_at = serializers.DateTimeField()
+    last_active_at = serializers.DateTimeField()
+
+
+class CursorPage(Shape):
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+
+
+class Sessions(CursorPage):
+    results = Session(many=True)
+
+
+class Cleaned(Shape):
+    cleaned = serializers.ListField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="Fields that lost NUL characters or lone surrogates; absent when none did.",
+    )
+
+
+class WrittenSession(Session, Cleaned):
+    pass
+
+
+# --- Messages and turns ---------------------------------------------------------------------------
+
+
+class TurnError(Shape):
+    code = serializers.CharField()
+    detail = serializers.CharField()
+    retryable = serializers.BooleanField()
+
+
+class Usage(Shape):
+    input = serializers.IntegerField(allow_null=True)
+    cached_input = serializers.IntegerField(allow_null=True)
+    output = serializers.IntegerField(allow_null=True)
+
+
+class Turn(Shape):
+    id = serializers.UUIDField()
+    input = serializers.UUIDField(help_text="The message that it answers.")
+    number = serializers.IntegerField()
+    status = serializers.ChoiceField(ChatTurn.Status.choices)
+    finish_reason = serializers.CharField()
+    error = TurnError(allow_null=True)
+    model = serializers.CharField()
+    ms = serializers.IntegerField(allow_null=True, help_text="From start to end.")
+    usage = Usage()
+    answers = serializers.IntegerField(help_text="Turns for the same input.")
+
+
+class Message(Shape):
+    id = serializers.UUIDField()
+    parent = serializers.UUIDField(allow_null=True)  # type: ignore[assignment]
+    seq = serializers.IntegerField()
+    role = serializers.ChoiceField(ChatMessage.Role.choices)
+    content = serializers.CharField(allow_null=True, help_text="The source text.")
+    html = serializers.CharField(help_text="Rendered and sanitised.")
+    is_partial = serializers.BooleanField(help_text="An answer that was cut off.")
+    created_at = serializers.DateTimeField()
+    token_count = serializers.IntegerField(allow_null=True)
+    turn = Turn(allow_null=True, help_text="That made it; of an input: its newest.")
+
+
+class Messages(Shape):
+    results = Message(many=True, help_text="In the order of seq.")
+    has_before = serializers.BooleanField()
+    has_after = serializers.BooleanField()
+
+
+class FinishedTurn(Turn, Cleaned):
+    message = Message(allow_null=True, help_text="The answer; null when there is none.")
+
+
+class ContextPart(Shape):
+    kind = serializers.CharField(help_text="prompt, history or input.")
+    role = serializers.CharField()
+    tokens = serializers.IntegerField()
+    seq = serializers.IntegerField(required=False)
+    ids = serializers.ListField(child=serializers.UUIDField(), help_text="Messages in this part.")
+    mark = serializers.CharField(required=False, help_text="cut_off: sent with such a mark.")
+    preferences = serializers.ListField(
+        child=serializers.IntegerField(), required=False, help_text="Preferences at its head."
+    )
+    text = serializers.CharField(required=False, help_text="Absent for the operator's own text.")
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class Manifest(serializers.JSONField):
+    pass
+
+
+class Context(Shape):
+    """What one request to the model held."""
+
+    attempt = serializers.IntegerField()
+    manifest = Manifest()
+    parts = ContextPart(many=True)
+    proof = serializers.ChoiceField(
+        ["ok", "mismatch", "missing"], help_text="Whether the parts are exactly what was sent."
+    )
+
+
+# --- Memory ---------------------------------------------------------------------------------------
+
+
+class Preference(Shape):
+    id = serializers.IntegerField()
+    key = serializers.CharField()
+    text = serializers.CharField()
+    scope = serializers.CharField(help_text="all, or the slug of an assistant.")
+    status = serializers.ChoiceField(UserPreference.Status.choices)
+    origin = serializers.ChoiceField(UserPreference.Origin.choices)
+    source_session = serializers.UUIDField(allow_null=True)
+    source_seq = serializers.IntegerField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+
+
+class WrittenPreference(Preference, Cleaned):
+    pass
+
+
+class Preferences(CursorPage):
+    results = Preference(many=True)
+
+
+class SessionPreferences(Shape):
+    preferences = Preference(many=True, help_text="That came from this session.")
+
+
+class ClearedMemory(SessionPreferences):
+    memory_starts_after = serializers.IntegerField()

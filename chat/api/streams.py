@@ -1,0 +1,297 @@
+"""Starting and stopping turns: answered with the finished turn, or streamed as SSE.
+
+These views are async. The turn is a task of its own (`chat.running`), so an asker that goes away
+ends nothing; here is only a reader of it, as a websocket has one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chat import access, events, frames, running
+from chat.api import schema
+from chat.api.base import Endpoint
+from chat.api.bodies import MAX_INTEGER, Body, CleanText, with_cleaned
+from chat.api.problems import FieldError, Invalid, shown
+from chat.hops import hop
+from chat.limits import count_in_minute
+from chat.turns import ANY_PARENT, Order, Refused
+
+HEARTBEAT_SECONDS = 15.0  # proxies close what is silent for a minute
+EVENT_STREAM = "text/event-stream"
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key", uuid.UUID, OpenApiParameter.HEADER, description="The same as client_id."
+)
+TURN_ANSWERS = {
+    (200, "application/json"): schema.FinishedTurn,
+    (200, EVENT_STREAM): OpenApiTypes.STR,
+    **schema.problems(400, 403, 404, 409, 413, 422, 503),
+}
+
+
+class EventStream(BaseRenderer):
+    """Lets a client ask for `text/event-stream`; the stream itself is not rendered by DRF."""
+
+    media_type = EVENT_STREAM
+    format = "sse"
+    charset = None
+
+    def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
+        return json.dumps(data).encode()
+
+
+class AsyncEndpoint(Endpoint):
+    """DRF's request cycle with an async handler; everything before it runs in a thread."""
+
+    async def dispatch(  # type: ignore[override]
+        self, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        self.args, self.kwargs = args, kwargs
+        self.request = self.initialize_request(request, *args, **kwargs)
+        self.headers = self.default_response_headers
+        try:
+            await sync_to_async(self.initial)(self.request, *args, **kwargs)
+            method = (self.request.method or "").lower()
+            handler = getattr(self, method, None) if method in self.http_method_names else None
+            if handler is None:
+                self.http_method_not_allowed(self.request, *args, **kwargs)
+            response = await handler(self.request, *args, **kwargs)  # type: ignore[misc]
+        except Exception as exc:
+            response = self.handle_exception(exc)
+        self.response = self.finalize_response(self.request, response, *args, **kwargs)
+        return self.response
+
+
+# --- Orders ---------------------------------------------------------------------------------------
+
+
+class TurnOrder(Body):
+    client_id = serializers.UUIDField(
+        required=False, help_text="Made by the client; a repeated one begins nothing."
+    )
+
+    def client(self, request: Request) -> uuid.UUID:
+        """The id in the body or in the Idempotency-Key header; both must say the same."""
+        given: uuid.UUID | None = self.validated_data.get("client_id")
+        header = request.headers.get("Idempotency-Key")
+        if header is None:
+            if given is None:
+                message = "Make a UUID and send it again when you repeat the request."
+                raise Invalid([FieldError("client_id", None, message, "required")])
+            return given
+        try:
+            key = uuid.UUID(header)
+        except ValueError:
+            message = "Give a UUID."
+            raise Invalid([FieldError("Idempotency-Key", shown(header), message)]) from None
+        if given is not None and given != key:
+            message = f"It must equal client_id, which is {given}."
+            raise Invalid([FieldError("Idempotency-Key", shown(header), message)])
+        return key
+
+
+class Input(TurnOrder):
+    text = CleanText(trim_whitespace=False)
+    parent = serializers.UUIDField(  # type: ignore[assignment]  # Field has a `parent` of its own
+        required=False,
+        allow_null=True,
+        help_text="The newest message that the sender knows; null: none.",
+    )
+
+    def parent_id(self) -> str | None:
+        parent = self.validated_data.get("parent", ANY_PARENT)
+        return None if parent is None else str(parent)
+
+
+class StopOrder(Body):
+    seen = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=MAX_INTEGER,
+        help_text="The last offset that was shown; the stored answer is cut there.",
+    )
+
+
+# --- Views ----------------------------------------------------------------------------------------
+
+
+class TurnStarter(AsyncEndpoint):
+    """Starts a turn and answers with its end, or with a stream of its events."""
+
+    renderer_classes = [JSONRenderer, EventStream]
+
+    async def answer(self, order: Order, body: Body) -> HttpResponseBase:
+        await hop(require_turn_rate, self.person.pk)
+        told = run(order)
+        if self.request.accepted_renderer.media_type != EVENT_STREAM:
+            return Response(with_cleaned(await finished(told), body))
+        first = await anext(told)  # refusals are raised here, while there is a status to give them
+        return StreamingHttpResponse(
+            server_sent(first, told),
+            content_type=EVENT_STREAM,
+            headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
+        )
+
+
+def require_turn_rate(user_id: int) -> None:
+    """The limit that holds for sockets too; both count together."""
+    if count_in_minute("turns", user_id) > settings.CHAT_TURNS_PER_MINUTE:
+        raise Refused(
+            "rate_limited",
+            f"More than {settings.CHAT_TURNS_PER_MINUTE} messages in a minute; wait a little.",
+        )
+
+
+class TurnList(TurnStarter):
+    @extend_schema(
+        operation_id="send_message",
+        parameters=[IDEMPOTENCY_KEY],
+        request=Input,
+        responses=TURN_ANSWERS,
+    )
+    async def post(self, request: Request, session_id: uuid.UUID) -> HttpResponseBase:
+        """Send a message and wait for the answer, or have its events streamed."""
+        chat_session = await sync_to_async(self.chat_session)(session_id)
+        body = Input.read(request)
+        order = Order(
+            "send",
+            chat_session.pk,
+            body.client(request),
+            text=frames.message_text(body.validated_data["text"]),
+            parent=body.parent_id(),
+        )
+        return await self.answer(order, body)
+
+
+class TurnRetry(TurnStarter):
+    @extend_schema(
+        operation_id="retry_turn",
+        parameters=[IDEMPOTENCY_KEY],
+        request=TurnOrder,
+        responses=TURN_ANSWERS,
+    )
+    async def post(
+        self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID
+    ) -> HttpResponseBase:
+        """Answer the input of a failed, interrupted or stopped turn again."""
+        return await self.answer(*await again(self, "retry", session_id, turn_id))
+
+
+class TurnRegenerate(TurnStarter):
+    @extend_schema(
+        operation_id="regenerate_turn",
+        parameters=[IDEMPOTENCY_KEY],
+        request=TurnOrder,
+        responses=TURN_ANSWERS,
+    )
+    async def post(
+        self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID
+    ) -> HttpResponseBase:
+        """Answer the input of a turn once more; the earlier answer stays beside it."""
+        return await self.answer(*await again(self, "regenerate", session_id, turn_id))
+
+
+async def again(
+    view: TurnStarter, kind: Any, session_id: uuid.UUID, turn_id: uuid.UUID
+) -> tuple[Order, Body]:
+    turn = await sync_to_async(find_turn)(view, session_id, turn_id)
+    body = TurnOrder.read(view.request)
+    return Order(kind, session_id, body.client(view.request), turn=turn.pk), body
+
+
+def find_turn(view: Endpoint, session_id: uuid.UUID, turn_id: uuid.UUID) -> Any:
+    return access.turn_for(view.chat_session(session_id), turn_id)
+
+
+class TurnStop(AsyncEndpoint):
+    @extend_schema(
+        operation_id="stop_turn",
+        request=StopOrder,
+        responses={202: schema.Turn, **schema.problems(400, 403, 404, 413)},
+    )
+    async def post(self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID) -> Response:
+        """Ask a running turn to stop; one that has ended stays as it is."""
+        turn = await sync_to_async(find_turn)(self, session_id, turn_id)
+        body = StopOrder.read(request)
+        await running.stop(session_id, turn.pk, body.validated_data.get("seen"))
+        return Response(events.turn_payload(turn), status=202)
+
+
+# --- Following a turn -----------------------------------------------------------------------------
+
+Frame = dict[str, Any]
+
+
+async def run(order: Order) -> AsyncGenerator[Frame | None, None]:
+    """Start a turn, then its frames until it ends; None when there was nothing for a while."""
+    reader = running.Reader()
+    try:
+        await running.attach(order.session_id, reader)
+        started = await running.start(order)
+        if started.is_repeated:
+            await running.sync(order.session_id, started.turn_id, reader)
+        while True:
+            frame = await next_frame(reader)
+            if frame is None or is_about(frame, started.turn_id):
+                yield frame
+            if frame is not None and is_last(frame, started.turn_id):
+                return
+    finally:
+        await running.detach(order.session_id, reader)
+
+
+async def next_frame(reader: running.Reader) -> Frame | None:
+    try:
+        return await asyncio.wait_for(reader.next(), HEARTBEAT_SECONDS)
+    except TimeoutError:
+        return None
+
+
+def is_about(frame: Frame, turn_id: uuid.UUID) -> bool:
+    return frame.get("turn") == str(turn_id) or frame["type"] == "session.deleted"
+
+
+def is_last(frame: Frame, turn_id: uuid.UUID) -> bool:
+    return is_about(frame, turn_id) and ("summary" in frame or frame["type"] == "session.deleted")
+
+
+async def finished(told: AsyncGenerator[Frame | None, None]) -> Frame:
+    """The turn at its end, with its answer."""
+    last: Frame = {}
+    async for frame in told:
+        last = frame or last
+    if "summary" not in last:
+        raise access.NotFound("session")
+    return {**last["summary"], "message": last["message"]}
+
+
+async def server_sent(
+    first: Frame | None, told: AsyncGenerator[Frame | None, None]
+) -> AsyncIterator[bytes]:
+    """Frames as server-sent events: the type as the event's name, the frame as its data."""
+    async with aclosing(told):
+        yield event(first)
+        async for frame in told:
+            yield event(frame)
+
+
+def event(frame: Frame | None) -> bytes:
+    if frame is None:
+        return b": still here\n\n"
+    return f"event: {frame['type']}\ndata: {json.dumps(frame)}\n\n".encode()

@@ -1,0 +1,24 @@
+"""Arguments that several commands take."""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+
+
+def session_id(text: str) -> uuid.UUID:
+    """A session's id, as the address of its page shows it."""
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a session id: give the UUID from the session's address, such as"
+            " 0b0e4d2e-6a53-4f0c-9a55-0d6f7a3c1e42"
+        ) from None
+
+
+def days(text: str) -> int:
+    """A number of days, 1 or more."""
+    if not text.isdecimal() or not 1 <= int(text) <= 36500:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days: give 1 to 36500")
+    return int(text)
