@@ -241,6 +241,11 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
+    "ENUM_NAME_OVERRIDES": {
+        "TurnStatus": "chat.models.ChatTurn.Status",
+        "PreferenceStatus": "memory.models.UserPreference.Status",
+        "PreferenceSwitch": ["active", "disabled"],
+    },
 }
 
 CHAT_REQUESTS_PER_MINUTE = integer("CHAT_REQUESTS_PER_MINUTE", 600)
