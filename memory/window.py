@@ -226,7 +226,7 @@ def step_start(starts: Sequence[int], first: int, stride: int, before: int = 0) 
         return first
     for index in range(first, len(starts)):
         previous = starts[index - 1] if index else before
-        if previous == 0 or (starts[index] - 1) // stride != (previous - 1) // stride:
+        if (starts[index] - 1) // stride != (previous - 1) // stride:
             return index
     return first
 
