@@ -16,7 +16,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
@@ -339,17 +339,14 @@ class Connection:
     async def _play(self, received: Received, reply: Reply) -> bool:
         """Write the response; False when the script drops the connection."""
         if reply.body is not None or not received.body.get("stream"):
-            await self._write_whole(received, reply)
-            return True
+            return await self._play_whole(received, reply)
         self._write_head(reply, {"transfer-encoding": "chunked"})
         for step in reply.steps:
             if isinstance(step, Abort):
                 self.writer.transport.abort()
                 return False
-            if isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
-            elif isinstance(step, Wait):
-                await wait_for(step.gate)
+            if isinstance(step, Pause | Wait):
+                await pass_time(step)
             else:
                 received.generated += isinstance(step, Say)
                 await self._write_event(event_bytes(step), reply.split)
@@ -357,13 +354,23 @@ class Connection:
         await self.writer.drain()
         return True
 
-    async def _write_whole(self, received: Received, reply: Reply) -> None:
-        body = reply.body if reply.body is not None else whole_answer(received, reply)
+    async def _play_whole(self, received: Received, reply: Reply) -> bool:
+        """An unstreamed response: the script is waited through, then answered in one piece."""
+        steps = []
+        for step in reply.steps:
+            if isinstance(step, Abort):
+                self.writer.transport.abort()
+                return False
+            await pass_time(step)
+            received.generated += isinstance(step, Say)
+            steps.append(step)
+        body = whole_answer(steps) if reply.body is None else reply.body
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        whole = Reply(status=reply.status, headers=reply.headers, content_type="application/json")
-        self._write_head(whole, {"content-length": str(len(data)), **reply.headers})
+        head = Reply(status=reply.status, headers=reply.headers, content_type="application/json")
+        self._write_head(head, {"content-length": str(len(data))})
         self.writer.write(data)
         await self.writer.drain()
+        return True
 
     def _write_head(self, reply: Reply, more: Mapping[str, str]) -> None:
         headers = {"content-type": reply.content_type, **more, **reply.headers}
@@ -379,8 +386,11 @@ class Connection:
                 await asyncio.sleep(0.0005)  # so that the parts do not travel together
 
 
-async def wait_for(gate: threading.Event) -> None:
-    while not gate.is_set():
+async def pass_time(step: Step) -> None:
+    """Wait as long as a step says; other steps take no time."""
+    if isinstance(step, Pause):
+        await asyncio.sleep(step.seconds)
+    while isinstance(step, Wait) and not step.gate.is_set():
         await asyncio.sleep(0.005)
 
 
@@ -391,11 +401,10 @@ def event_bytes(step: Say | Event | Raw) -> bytes:
     return f"data: {json.dumps(event.value, ensure_ascii=False)}\n\n".encode()
 
 
-def whole_answer(received: Received, reply: Reply) -> dict[str, Any]:
-    """The reply's pieces as one unstreamed completion."""
-    pieces = [step.text for step in reply.steps if isinstance(step, Say)]
-    received.generated += len(pieces)
-    chunks = [step.value for step in reply.steps if isinstance(step, Event)]
+def whole_answer(steps: Sequence[Step]) -> dict[str, Any]:
+    """The pieces of a script as one unstreamed completion."""
+    pieces = [step.text for step in steps if isinstance(step, Say)]
+    chunks = [step.value for step in steps if isinstance(step, Event)]
     choices = [choice for each in chunks for choice in each.get("choices", [])]
     reasons = [choice["finish_reason"] for choice in choices if choice["finish_reason"]]
     calls = [call for choice in choices for call in choice["delta"].get("tool_calls", [])]
