@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from pytest_django import Settings
+
+
+def found() -> list[tuple[str, str]]:
+    return [
+        (each.id, each.msg) for each in run_checks() if each.id and each.id.startswith("memory.")
+    ]
+
+
+def test_the_defaults_are_right() -> None:
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "check"),
+    [
+        ("CHAT_MEMORY_MAX_MESSAGES", 0, "memory.E001"),
+        ("CHAT_MEMORY_MAX_MESSAGES", -3, "memory.E001"),
+        ("CHAT_MEMORY_MAX_MESSAGES", None, "memory.E001"),
+        ("CHAT_MEMORY_MAX_MESSAGES", True, "memory.E001"),
+        ("CHAT_MEMORY_MAX_TOKENS", 0, "memory.E002"),
+        ("CHAT_MEMORY_MAX_TOKENS", "100", "memory.E002"),
+        ("CHAT_MEMORY_ENABLED", "yes", "memory.E003"),
+        ("CHAT_MEMORY_PERSISTENCE_ENABLED", 1, "memory.E003"),
+        ("CHAT_MEMORY_SUMMARIZE_ENABLED", None, "memory.E003"),
+        ("CHAT_MEMORY_AUTO_CLEANUP_DAYS", -1, "memory.E004"),
+        ("CHAT_MEMORY_IDLE_DAYS", "7", "memory.E004"),
+    ],
+)
+def test_a_wrong_value_is_named_with_the_setting(
+    settings: Settings, name: str, value: Any, check: str
+) -> None:
+    setattr(settings, name, value)
+    assert found() == [(check, f"{name} is {value!r}.")]
+
+
+def test_a_limit_that_holds_no_exchange_is_a_warning(settings: Settings) -> None:
+    settings.CHAT_MEMORY_MAX_MESSAGES = 1
+    assert [check for check, _ in found()] == ["memory.W001"]
