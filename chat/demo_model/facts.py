@@ -42,8 +42,14 @@ class Question:
 # --- Statements ---------------------------------------------------------------------------------
 
 ASKED_TO_REMEMBER = re.compile(r"\bremember\b|\bkeep in mind\b|记住|记下|记一下|请记得", re.I)
+ASKED_BEFORE = re.compile(  # talks about an earlier request to remember, and is none itself
+    r"\b(?:asked|told) you\b|\bdid i (?:ask|tell)\b|记[住下](?:[的了过]|什么|哪些)", re.I
+)
 QUOTED_STATEMENTS = (
-    re.compile(r"(?:记住|记下|记一下|请记得)(?P<key>[^“\"「『，。,.：:\n]{0,20})[:：]?" + QUOTED),
+    re.compile(
+        r"(?:记住|记下|记一下|请记得)(?![的了过])(?P<key>[^“\"「『，。,.：:\n]{0,20})[:：]?"
+        + QUOTED
+    ),
     re.compile(
         r"\bremember(?: that| this| the following)?:?\s*(?P<key>[\w' -]{0,60}?)(?: is| as)?:?\s*"
         + QUOTED,
@@ -121,7 +127,7 @@ def quoted_facts(pattern: re.Pattern[str], text: str) -> Iterable[Fact]:
 
 def facts_in_sentence(sentence: str) -> list[Fact]:
     """The facts of one sentence, at most one a clause."""
-    remembered = bool(ASKED_TO_REMEMBER.search(sentence))
+    remembered = bool(ASKED_TO_REMEMBER.search(sentence) and not ASKED_BEFORE.search(sentence))
     found = [fact for part in CLAUSE_END.split(sentence) if (fact := clause_fact(part, remembered))]
     if not found and remembered:
         found = [note for pattern in NOTES if (note := matched(pattern, sentence, key=""))]

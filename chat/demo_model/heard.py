@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +48,6 @@ class Heard:
     stream: bool
     include_usage: bool
     max_tokens: int | None
-    tool_names: tuple[str, ...] = field(default=())
 
     @cached_property
     def position(self) -> int:
@@ -121,7 +120,6 @@ def hear(body: Any) -> Heard:
         stream=bool(body.get("stream")),
         include_usage=isinstance(options, Mapping) and bool(options.get("include_usage")),
         max_tokens=limit_of(body),
-        tool_names=tuple(tool_names(body.get("tools"))),
     )
 
 
@@ -168,10 +166,3 @@ def limit_of(body: Mapping[str, Any]) -> int | None:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise NotARequest(f"'max_tokens' must be a positive integer, not {limit!r}.")
     return limit
-
-
-def tool_names(tools: Any) -> Iterator[str]:
-    for tool in tools if isinstance(tools, list) else []:
-        function = tool.get("function") if isinstance(tool, Mapping) else None
-        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
-            yield function["name"]
