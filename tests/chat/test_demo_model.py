@@ -432,6 +432,11 @@ async def test_no_csrf_token_is_asked_for() -> None:
     assert response.status_code == 200
 
 
+async def test_it_is_reached_over_plain_http_where_pages_need_https(settings: Settings) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    assert (await post(said("hi"))).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
