@@ -79,7 +79,7 @@ class LocalTurn:
         self.is_over = True
         if frame is not None:
             self._put(frame)
-            self._relay.send({"kind": "ended", "turn": str(turn_id)})
+            self._relay.end(turn_id, self.feed)
 
     def _emit(self, frame: Frame) -> None:
         """What the engine tells: text goes to the feed, everything else on as it is."""
@@ -169,6 +169,12 @@ class Relay:
         if feed is not None:
             self._send_batch(feed)
         self.send({"kind": "frame", "frame": frame})
+
+    def end(self, turn_id: uuid.UUID, feed: Feed | None) -> None:
+        """The turn is over: the last text, then word of it; the row says how it ended."""
+        if feed is not None:
+            self._send_batch(feed)
+        self.send({"kind": "ended", "turn": str(turn_id)})
 
     def keep(self) -> None:
         self._until = time.monotonic() + WATCHED_SECONDS
