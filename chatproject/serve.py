@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 
 import django
 import uvicorn
@@ -48,6 +49,11 @@ def main() -> int:
     except (SystemCheckError, Problem) as problem:
         print(f"error: {problem}", file=sys.stderr)  # noqa: T201
         return 1
+    if settings.WHITENOISE_USE_FINDERS:
+        # Files come from where they lie; that none were collected is no news.
+        warnings.filterwarnings("ignore", message="No directory at")
+    address = f"[{settings.HOST}]" if ":" in settings.HOST else settings.HOST
+    print(f"Serving http://{address}:{settings.PORT}/  (Ctrl-C stops it)", flush=True)  # noqa: T201
     server = uvicorn.Server(uvicorn_config())
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C, raised again once all has drained
         server.run(sockets=[listener])
