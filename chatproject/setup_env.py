@@ -73,7 +73,8 @@ def bind(host: str, port: int) -> socket.socket:
 # --- The virtual environment ----------------------------------------------------------------------
 
 
-def run(*command: str) -> int:
+def run(*command: object) -> int:
+    """Run a program in the project's folder; its exit code."""
     return subprocess.call([str(part) for part in command], cwd=str(ROOT))
 
 

@@ -99,7 +99,7 @@ def postgres(folder: Path) -> Iterator[str]:
     options = unprivileged(home)
     data, port = home / "data", free_port()
     subprocess.run(
-        [binaries / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--no-sync"]
+        [str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust", "--no-sync"]
         + ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"],
         check=True,
         stdin=subprocess.DEVNULL,
@@ -118,7 +118,7 @@ def postgres(folder: Path) -> Iterator[str]:
 
 
 def postgres_ready(binaries: Path, port: int) -> bool:
-    command = [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+    command = [str(binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
     return subprocess.run(command, check=False).returncode == 0
 
 
