@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from chat.models import ChatSession
-from chat.turns import ANY_PARENT, Order, Refused
+from chat.turns import ANY_PARENT, Kind, Order, Refused
 from chat.turns.policies import memory_policy
 from memory.text import clean
 
@@ -46,7 +46,7 @@ def order(frame: Frame, session_id: uuid.UUID) -> Order:
             text=message_text(frame.get("text")),
             parent=_parent(frame),
         )
-    kind = "retry" if frame["type"] == "turn.retry" else "regenerate"
+    kind: Kind = "retry" if frame["type"] == "turn.retry" else "regenerate"
     return Order(kind=kind, session_id=session_id, client_id=client_id, turn=turn_id(frame))
 
 

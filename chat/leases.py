@@ -18,6 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import DateTimeField, ExpressionWrapper, F, Q
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from chat import liveness
@@ -50,7 +51,7 @@ class Holder:
     is_expired: bool
 
 
-def expiry() -> ExpressionWrapper:
+def expiry() -> Combinable:
     """The end of a lease that is taken or renewed now."""
     return ExpressionWrapper(
         Now() + timedelta(seconds=settings.CHAT_LEASE_SECONDS), output_field=DateTimeField()
@@ -101,12 +102,14 @@ def holder(session_id: uuid.UUID) -> Holder | None:
     """Who holds the session; None when nobody does or the session is gone."""
     row = (
         ChatSession.objects.filter(pk=session_id)
-        .exclude(running_turn=None)
         .annotate(is_expired=Q(lease_expires_at__lt=Now()))
         .values_list("running_turn", "lease_owner", "is_expired")
         .first()
     )
-    return Holder(*row) if row else None
+    if row is None:
+        return None
+    turn, owner, is_expired = row
+    return Holder(turn, owner, is_expired) if turn is not None else None
 
 
 def can_take_over(found: Holder) -> bool:

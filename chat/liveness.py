@@ -152,7 +152,7 @@ class AdvisoryLock:
         self.key = advisory_key(name)
         self.parameters = connection.get_connection_params()
         self.connection = self.open()
-        self.is_closing = False
+        self.reopens = True
         self.thread = threading.Thread(target=self.watch, name="chat-liveness", daemon=True)
         self.thread.start()
 
@@ -168,18 +168,18 @@ class AdvisoryLock:
 
     def watch(self) -> None:
         """Wait on the connection, which tells at once when it is cut."""
-        while not self.is_closing:
+        while True:
             try:
                 for _ in self.connection.notifies(timeout=LISTEN_SECONDS):
                     pass
             except psycopg.Error as error:
-                if self.is_closing:
+                if not self.reopens:
                     return
                 logger.warning("The liveness lock's connection was cut (%s); opening it.", error)
                 self.reopen()
 
     def reopen(self) -> None:
-        while not self.is_closing:
+        while self.reopens:
             try:
                 self.connection = self.open()
                 return
@@ -188,6 +188,6 @@ class AdvisoryLock:
                 time.sleep(PROBE_PAUSE / 5)
 
     def close(self) -> None:
-        self.is_closing = True
+        self.reopens = False
         self.connection.close()
         self.thread.join(timeout=2)

@@ -1,5 +1,7 @@
 """What people did and said about turns, and what must still go."""
 
+from typing import Any
+
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db import models
@@ -58,10 +60,10 @@ class AuditEvent(models.Model):
     def __str__(self) -> str:
         return f"event {self.pk}"
 
-    def save(self, *args: object, **kwargs: object) -> None:
-        if self.pk is not None:
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
             raise PermissionDenied(f"Audit event {self.pk} is append-only and cannot be changed.")
-        super().save(*args, **kwargs)  # type: ignore[arg-type]
+        super().save(*args, **kwargs)
 
 
 class PendingRemoval(models.Model):

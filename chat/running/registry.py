@@ -109,7 +109,8 @@ async def start(order: Order) -> Started:
             await asyncio.wait({hub.local.task}, timeout=STOPPING_SECONDS)
         turn = hub.run(order)
         turn.task.add_done_callback(lambda task: _over(here, hub, turn, task))
-        await asyncio.wait({turn.task, turn.accepted}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {turn.task, turn.accepted}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if turn.accepted.done():
             return Started(turn.accepted.result(), is_repeated=False)
         turn.accepted.cancel()

@@ -20,6 +20,7 @@ from chat.turns import policies
 from chat.turns.history import SessionHistory, history_message
 from chat.turns.orders import ANY_PARENT, Begun, Order, Refused, Repeated
 from memory import context, recall, tokens
+from memory.blocks import PreferenceText
 from memory.context import HistoryMessage, Window
 from memory.messages import Message
 from memory.recall import MemoryPolicy, SessionState
@@ -144,16 +145,17 @@ def _refuse_stale_parent(order: Order, head: ChatMessage | None) -> None:
     """The sender must know the newest message, or have stopped the answer that became it."""
     if order.parent == ANY_PARENT or order.parent == (str(head.pk) if head is not None else None):
         return
-    stopped = (
-        head is not None and head.turn is not None and (head.turn.status == ChatTurn.Status.STOPPED)
-    )
-    if stopped and str(head.parent_id) == order.parent:
+    if head is not None and _was_stopped(head) and str(head.parent_id) == order.parent:
         return
     raise Refused(
         "stale_parent",
         "This conversation went on elsewhere; look at what is new, then send again.",
         head=str(head.pk) if head is not None else None,
     )
+
+
+def _was_stopped(answer: ChatMessage) -> bool:
+    return answer.turn is not None and answer.turn.status == ChatTurn.Status.STOPPED
 
 
 def first_title(text: str) -> str:
@@ -169,7 +171,7 @@ def first_title(text: str) -> str:
 def _old_input(order: Order, chat_session: ChatSession) -> _Input:
     """The input of an earlier turn again; what followed it on the branch leaves the branch."""
     earlier = (
-        ChatTurn.objects.filter(chat_session=chat_session, pk=order.turn)
+        ChatTurn.objects.filter(chat_session=chat_session, pk=order.turn or uuid.UUID(int=0))
         .select_related("input")
         .first()
     )
@@ -263,7 +265,7 @@ def _prepare(chat_session: ChatSession, turn: ChatTurn, placed: _Input) -> Begun
 
 def _recall(
     chat_session: ChatSession, placed: _Input
-) -> tuple[TurnMemory, tuple[context.PreferenceText, ...]]:
+) -> tuple[TurnMemory, tuple[PreferenceText, ...]]:
     state = SessionState(
         id=chat_session.pk,
         memory_epoch=chat_session.memory_epoch,

@@ -139,11 +139,12 @@ def _cost(begun: Begun, outcome: Outcome) -> Decimal | None:
     if endpoint is None:
         return None
     cached = outcome.cached_input_tokens or 0
-    return (
+    total: Decimal = (
         endpoint.price_input * (outcome.input_tokens - cached)
         + endpoint.price_cached_input * cached
         + endpoint.price_output * outcome.output_tokens
-    ) / MILLION
+    )
+    return total / MILLION
 
 
 def _save_window(begun: Begun, answer: ChatMessage) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from typing import cast
 
 from chat.models import ChatMessage
 from memory.context import HistoryMessage
-from memory.messages import Message, ToolCall
+from memory.messages import Message, Role, ToolCall
 
 
 def history_message(row: ChatMessage) -> HistoryMessage:
@@ -14,7 +15,7 @@ def history_message(row: ChatMessage) -> HistoryMessage:
     calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in row.tool_calls)
     return HistoryMessage(
         message=Message(
-            role=row.role,
+            role=cast(Role, row.role),
             content=row.content,
             tool_calls=calls,
             tool_call_id=row.tool_call_id,

@@ -77,6 +77,7 @@ async def test_a_turn_stores_question_answer_usage_cost_and_window(
     assert turn.cost is not None
     assert float(turn.cost) == pytest.approx((80 + 14) / 1_000_000)
     assert turn.first_token_at is not None
+    assert turn.finished_at is not None
     assert turn.finished_at >= turn.first_token_at
     rows = await sync_to_async(texts)(chat_session)
     assert rows == [(1, "user", "Hi", False), (2, "assistant", "Hello 你好 😄", False)]
