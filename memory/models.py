@@ -9,7 +9,7 @@ from django.core.validators import MaxLengthValidator
 from django.db import models
 from django.db.models import Q
 
-from memory.text import folded_key
+from memory.text import key_digest
 
 PREFERENCE_TEXT_LENGTH = 2_000
 
@@ -72,8 +72,8 @@ class UserPreference(models.Model):
         max_length=60, default="all", help_text='"all", or the slug of an assistant.'
     )
     key = models.CharField(max_length=100)
-    folded_key = models.CharField(
-        max_length=100, editable=False, help_text="The key as keys are compared."
+    key_digest = models.CharField(
+        max_length=64, editable=False, help_text="The key as keys are compared."
     )
     text = models.TextField(validators=[MaxLengthValidator(PREFERENCE_TEXT_LENGTH)])
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.ACTIVE)
@@ -104,7 +104,7 @@ class UserPreference(models.Model):
         verbose_name = "preference"
         constraints = [
             models.UniqueConstraint(
-                fields=["tenant", "user", "scope", "folded_key", "is_current"],
+                fields=["tenant", "user", "scope", "key_digest", "is_current"],
                 name="memory_preference_one_active",
             ),
             models.CheckConstraint(
@@ -119,6 +119,6 @@ class UserPreference(models.Model):
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save with what follows from `key` and `status` (memory.preferences keeps one active)."""
-        self.folded_key = folded_key(self.key)
+        self.key_digest = key_digest(self.key)
         self.is_current = True if self.status == self.Status.ACTIVE else None
         super().save(*args, **kwargs)

@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.contrib.auth import get_user_model
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from memory.blocks import PreferenceText
 from memory.models import PREFERENCE_TEXT_LENGTH, UserPreference
-from memory.text import clean, folded_key, normal_key
+from memory.text import clean, folded_key, key_digest, normal_key
 
 ALL = "all"
 KEY_LENGTH = 100
@@ -25,7 +26,7 @@ SCOPE_LENGTH = 60
 RECALLED = 50
 """At most so many preferences are looked at for one request."""
 
-_ATTEMPTS = 5
+_ATTEMPTS = 3
 
 Status = UserPreference.Status
 
@@ -82,7 +83,7 @@ def remember(
         UserPreference.objects.filter(pk__in=old).update(superseded_by=new)
         return new
 
-    return _once_more_on_collision(write)
+    return _alone(user_id, write)
 
 
 def active_for(owner: Owner) -> tuple[PreferenceText, ...]:
@@ -98,7 +99,7 @@ def active_for(owner: Owner) -> tuple[PreferenceText, ...]:
     ranked = sorted(rows, key=lambda row: row.scope == ALL)
     by_key: dict[str, UserPreference] = {}
     for row in ranked:
-        by_key.setdefault(row.folded_key, row)
+        by_key.setdefault(row.key_digest, row)
     return tuple(
         PreferenceText(row.pk, row.key, row.text, row.scope, row.origin) for row in by_key.values()
     )
@@ -141,7 +142,7 @@ def enable(tenant_id: int, user_id: int, preference_id: int) -> UserPreference:
         values = {"status": Status.ACTIVE, "is_current": True, "superseded_by": None}
         return _change(tenant_id, user_id, preference_id, values)
 
-    return _once_more_on_collision(write)
+    return _alone(user_id, write)
 
 
 def delete(tenant_id: int, user_id: int, preference_id: int) -> int:
@@ -149,7 +150,7 @@ def delete(tenant_id: int, user_id: int, preference_id: int) -> int:
     mine = _of(tenant_id, user_id)
     with transaction.atomic():
         row = mine.select_for_update().get(pk=preference_id)
-        older = Q(scope=row.scope, folded_key=row.folded_key, status=Status.SUPERSEDED)
+        older = Q(scope=row.scope, key_digest=row.key_digest, status=Status.SUPERSEDED)
         return mine.filter(Q(pk=row.pk) | older).delete()[0]
 
 
@@ -158,7 +159,7 @@ def _of(tenant_id: int, user_id: int) -> QuerySet[UserPreference]:
 
 
 def _active(mine: QuerySet[UserPreference], scope: str, key: str) -> QuerySet[UserPreference]:
-    return mine.filter(scope=scope, folded_key=folded_key(key), is_current=True)
+    return mine.filter(scope=scope, key_digest=key_digest(key), is_current=True)
 
 
 def _not_expired() -> Q:
@@ -182,16 +183,27 @@ def _change(
     return mine.get(pk=preference_id)
 
 
-def _once_more_on_collision(write: Callable[[], UserPreference]) -> UserPreference:
-    """Run `write` in a transaction, again when another writer made its key active meanwhile."""
+def _alone(user_id: int, write: Callable[[], UserPreference]) -> UserPreference:
+    """Run `write` in a transaction, one at a time for a user.
+
+    A writer that does not wait (somebody who saves a row by hand) can still make the key active
+    in between; the unique rule then refuses ours, and it is tried again.
+    """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             with transaction.atomic():
+                _lock(user_id)
                 return write()
         except IntegrityError:
             if attempt == _ATTEMPTS:
                 raise
     raise AssertionError("unreachable")
+
+
+def _lock(user_id: int) -> None:
+    """Hold the user's row to the end of the transaction; foreign keys to it stay possible."""
+    no_key = connection.features.has_select_for_no_key_update
+    get_user_model()._default_manager.select_for_update(no_key=no_key).filter(pk=user_id).first()
 
 
 def _key(key: str) -> str:

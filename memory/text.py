@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from typing import Any
@@ -51,3 +52,9 @@ def normal_key(key: str) -> str:
 def folded_key(key: str) -> str:
     """A key as keys are compared: the normal form without regard to case."""
     return unicodedata.normalize("NFC", normal_key(key).casefold())
+
+
+def key_digest(key: str) -> str:
+    """SHA-256 of the folded key, in hex: equal for equal keys on every database, whatever its
+    collation makes of accents and widths."""
+    return hashlib.sha256(folded_key(key).encode()).hexdigest()

@@ -68,9 +68,10 @@ def _write(
     found = row.revision if row else 0
     if expected not in (None, found):
         raise RevisionConflict(memory_id, expected or 0, found)
-    new = MemorySnapshot(chat_session_id=session_id, revision=found + 1, messages=data)
+    revision = found + 1
+    new = MemorySnapshot(chat_session_id=session_id, revision=revision, messages=data)
     new.save(force_insert=row is None, force_update=row is not None)
-    return new.revision
+    return revision
 
 
 def _session_id(memory_id: str) -> uuid.UUID:

@@ -129,10 +129,10 @@ def test_adds_of_two_writers_are_both_kept() -> None:
         each.start()
     for each in threads:
         each.join()
-    found = [each.content for each in ChatMemory("m", policy, store).messages()]
+    found = [each.content or "" for each in ChatMemory("m", policy, store).messages()]
     assert sorted(found) == sorted(f"{name}-{n}" for name in "abcd" for n in range(25))
     for name in "abcd":
-        mine = [text for text in found if text and text.startswith(name)]
+        mine = [text for text in found if text.startswith(name)]
         assert mine == [f"{name}-{n}" for n in range(25)]
 
 

@@ -25,7 +25,7 @@ class Person:
     def __init__(self) -> None:
         self.tenant = builders.tenant()
         self.user = builders.user(tenants=[self.tenant])
-        self.ids = (self.tenant.pk, self.user.pk)
+        self.ids: tuple[int, int] = (self.tenant.pk, self.user.pk)
 
     def remember(self, key: str, text: str, scope: str = "all", **fields: Any) -> UserPreference:
         fields.setdefault("origin", "user")
@@ -83,6 +83,12 @@ def test_keys_are_compared_folded(alice: Person, key: str) -> None:
     alice.remember("Examples", "Java")
     alice.remember(key, "Kotlin")
     assert [text for _, text in alice.recalled()] == ["Kotlin"]
+
+
+def test_keys_that_differ_by_an_accent_or_a_width_stay_apart(alice: Person) -> None:
+    for key in ("cafe", "café", "ｃafe", "cafe!"):
+        alice.remember(key, "x")
+    assert [key for key, _ in alice.recalled()] == ["cafe!", "ｃafe", "café", "cafe"]
 
 
 def test_the_same_text_again_changes_nothing(alice: Person) -> None:
@@ -211,24 +217,24 @@ def test_deleting_takes_what_it_superseded_along_and_nothing_else(
     assert bob.statuses() == [("bob's", "active")]
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda ids, pk: preferences.edit(*ids, pk, "hacked"),
-        lambda ids, pk: preferences.disable(*ids, pk),
-        lambda ids, pk: preferences.enable(*ids, pk),
-        lambda ids, pk: preferences.delete(*ids, pk),
-    ],
-)
-def test_somebody_elses_id_is_as_unknown_as_any(
-    alice: Person, bob: Person, act: Callable[[tuple[int, int], int], object]
-) -> None:
+ACTS: dict[str, Callable[[int, int, int], object]] = {
+    "edit": lambda tenant, user, row: preferences.edit(tenant, user, row, "hacked"),
+    "disable": preferences.disable,
+    "enable": preferences.enable,
+    "delete": preferences.delete,
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_somebody_elses_id_is_as_unknown_as_any(alice: Person, bob: Person, act: str) -> None:
     row = alice.remember("k", "x")
-    for ids in (bob.ids, (bob.tenant.pk, alice.user.pk), (alice.tenant.pk, bob.user.pk)):
+    tenant, user = alice.ids
+    owners: list[tuple[int, int]] = [bob.ids, (bob.tenant.pk, user), (tenant, bob.user.pk)]
+    for owner in owners:
         with pytest.raises(UserPreference.DoesNotExist):
-            act(ids, row.pk)
+            ACTS[act](*owner, row.pk)
     with pytest.raises(UserPreference.DoesNotExist):
-        act(alice.ids, row.pk + 1_000)
+        ACTS[act](tenant, user, row.pk + 1_000)
     assert alice.statuses() == [("x", "active")]
 
 

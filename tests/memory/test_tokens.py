@@ -5,11 +5,11 @@ import hashlib
 import random
 import socket
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import tiktoken
-import tiktoken_ext.openai_public as published
 
 from memory import tokens
 from memory.messages import Message, ToolCall
@@ -44,6 +44,7 @@ def official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tikto
         address = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
         file = tmp_path / hashlib.sha1(address.encode()).hexdigest()
         file.write_bytes(vocabulary_file(vocabulary))
+    published = import_module("tiktoken_ext.openai_public")
     return {name: tiktoken.Encoding(**getattr(published, name)()) for name in VOCABULARIES}
 
 

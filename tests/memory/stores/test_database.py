@@ -152,7 +152,9 @@ def test_adds_of_two_writers_are_both_kept() -> None:
     for each in threads:
         each.join()
     assert errors == []
-    found = [each.content for each in ChatMemory(memory_id, policy, DatabaseStore()).messages()]
+    found = [
+        each.content or "" for each in ChatMemory(memory_id, policy, DatabaseStore()).messages()
+    ]
     assert sorted(found) == sorted(f"{name}-{n}" for name in "abc" for n in range(5))
 
 

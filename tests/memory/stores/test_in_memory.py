@@ -52,7 +52,7 @@ def test_nothing_that_the_caller_holds_is_shared() -> None:
     found = store.load("m")
     assert found is not None
     assert found.messages[0].parts == ({"type": "text", "text": "a"},)
-    found.messages[0].parts[0]["text"] = "changed too"  # type: ignore[index]
+    found.messages[0].parts[0]["text"] = "changed too"
     again = store.load("m")
     assert again is not None
     assert again.messages[0].parts == ({"type": "text", "text": "a"},)
