@@ -1,0 +1,146 @@
+"""The audit trail: who did and read what. Append-only, and never any text of a message."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+
+from chat.access import may_read_content
+from chat.admin.base import ReadOnly, badge
+from chat.admin.content import GuardedContent
+from chat.admin.filters import DateRangeFilter, TextFilter
+from chat.admin.lists import NOTHING, LargeList
+from chat.admin.scope import Scoped, user_ids
+from chat.models import AuditEvent
+
+OBJECT_TYPES = ("session", "message", "context", "part", "snapshot", "preference", "user")
+
+
+def note(
+    request: Any,
+    action: str,
+    object_type: str,
+    object_id: Any = "",
+    *,
+    count: int = 1,
+    filter: Mapping[str, Any] | None = None,  # noqa: A002  the column's name
+    reason: str = "",
+) -> AuditEvent:
+    """Record once that the person behind `request` did or read something."""
+    return AuditEvent.objects.create(
+        actor=request.user,
+        action=action,
+        object_type=object_type,
+        object_id=str(object_id),
+        count=count,
+        filter=dict(filter or {}),
+        reason=reason[:500],
+        ip=address_of(request),
+    )
+
+
+def address_of(request: HttpRequest) -> str | None:
+    """The address of the other end; None when it is not one, as behind a local socket."""
+    try:
+        return str(ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")))
+    except ValueError:
+        return None
+
+
+class RecordedReads(admin.ModelAdmin):
+    """Opening a row's page is recorded; so is a list whose columns hold text."""
+
+    object_type = ""
+    list_shows_text = False
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        response = super().change_view(request, object_id, form_url, extra_context)
+        if request.method == "GET" and response.status_code == HTTPStatus.OK:
+            text = {"text": may_read_content(request.user)}
+            note(request, f"{self.object_type}.read", self.object_type, object_id, filter=text)
+        return response
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        response = super().changelist_view(request, extra_context)
+        rows = getattr(response, "context_data", {}).get("cl")
+        if rows is not None and self.list_shows_text and may_read_content(request.user):
+            action = f"{self.object_type}.list"
+            asked = {**rows.params, "page": rows.page_num}
+            note(request, action, self.object_type, count=len(rows.result_list), filter=asked)
+        return response
+
+
+class ActionFilter(TextFilter):
+    title = "action"
+    parameter_name = "action"
+
+    def suggestions(self, request: HttpRequest) -> list[str]:
+        return ["transcript.read", "context.read", "message.read", "session.delete"]
+
+    def matches(self, value: str) -> Q:
+        return Q(action=value)
+
+
+class ActorFilter(TextFilter):
+    title = "actor"
+    parameter_name = "actor"
+
+    def matches(self, value: str) -> Q:
+        return Q(actor__in=user_ids(value))
+
+
+class TimeFilter(DateRangeFilter):
+    title = "time"
+    field_name = "at"
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(ReadOnly, GuardedContent, Scoped, LargeList):
+    list_display = ["id", "at", "actor", "action_badge", "object_column", "count", "ip"]
+    list_filter = [TimeFilter, ActionFilter, ActorFilter]
+    list_select_related = ["actor"]
+    ordering = ["-id"]
+    search_help_text = "An exact id of an event, or of the object that it is about."
+    fields = [
+        ("at", "actor", "ip"),
+        "action",
+        ("object_type", "object_id", "count"),
+        "filter",
+        "reason",
+    ]
+
+    def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
+        """Events name objects of every tenant: superusers see all, others what they did."""
+        return rows if user.is_superuser else rows.filter(actor=user)
+
+    def search(self, request: HttpRequest, term: str) -> Q:
+        about = Q(object_type__in=OBJECT_TYPES, object_id=term[:64])
+        return about | (Q(pk=int(term)) if _is_event_id(term) else NOTHING)
+
+    @admin.display(description="action")
+    def action_badge(self, event: AuditEvent) -> SafeString:
+        is_reading = event.action.endswith((".read", ".list"))
+        return badge(event.action, "quiet" if is_reading else "warning")
+
+    @admin.display(description="object")
+    def object_column(self, event: AuditEvent) -> str:
+        return f"{event.object_type} {event.object_id[:8]}".strip()
+
+
+def _is_event_id(term: str) -> bool:
+    return term.isascii() and term.isdigit() and len(term) <= 18

@@ -1,0 +1,187 @@
+"""Endpoints and assistants. Past turns keep what they recorded, whatever is edited here."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from chat.access import staff_tenants
+from chat.admin.base import ChatAdmin, badge
+from chat.admin.deletion import CountedDeletion
+from chat.admin.lists import by_id, count_of, counted
+from chat.models import Assistant, ModelEndpoint
+
+
+def may_shape_all(user: Any) -> bool:
+    """Who may change what every tenant uses."""
+    return bool(user.is_superuser)
+
+
+@admin.register(ModelEndpoint)
+class ModelEndpointAdmin(CountedDeletion, ChatAdmin):
+    """An endpoint receives the conversations of every tenant: superusers alone change one."""
+
+    list_display = [
+        "name",
+        "model",
+        "address_column",
+        "key_column",
+        "context_window",
+        "is_active",
+    ]
+    list_filter = ["is_active"]
+    sortable_by = None
+    ordering = ["name"]
+    search_help_text = "An exact id, or a part of the name or the model."
+    fieldsets = [
+        (None, {"fields": ["name", "base_url", "model", "is_active"]}),
+        ("Key", {"fields": ["api_key_env", "key_column"]}),
+        (
+            "Tokens",
+            {
+                "fields": [
+                    ("context_window", "max_output_tokens"),
+                    ("encoding", "token_correction"),
+                ]
+            },
+        ),
+        (
+            "What it can do",
+            {
+                "fields": [
+                    ("supports_tools", "supports_vision"),
+                    ("supports_json_schema", "strict_roles"),
+                ]
+            },
+        ),
+        ("Prices", {"fields": [("price_input", "price_cached_input", "price_output")]}),
+        ("Time", {"fields": [("timeout", "max_retries")]}),
+    ]
+    readonly_fields = ["key_column"]
+
+    def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
+        return rows
+
+    def search(self, request: HttpRequest, term: str) -> Q:
+        return by_id(ModelEndpoint, term) | Q(name__icontains=term) | Q(model__icontains=term)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return may_shape_all(request.user) and super().has_add_permission(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return may_shape_all(request.user) and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return may_shape_all(request.user) and super().has_delete_permission(request, obj)
+
+    def refusal(self, obj: ModelEndpoint) -> str:
+        number = counted(obj.assistants.all())
+        if not number:
+            return ""
+        used = count_of(number, "assistant uses", "assistants use")
+        return f"{used} {obj}. Give them another endpoint first, or make this one inactive."
+
+    @admin.display(description="address")
+    def address_column(self, endpoint: ModelEndpoint) -> str:
+        return endpoint.base_url or "the demo model here"
+
+    @admin.display(description="key in this process")
+    def key_column(self, endpoint: ModelEndpoint) -> SafeString | str:
+        """Whether the variable is set; its value is read by the model client alone."""
+        name = endpoint.api_key_env
+        if not name:
+            return badge("no key needed")
+        if os.environ.get(name):
+            return badge(f"{name} is set", "good")
+        return badge(f"{name} is not set", "bad")
+
+
+@admin.register(Assistant)
+class AssistantAdmin(CountedDeletion, ChatAdmin):
+    """Staff of a tenant change its assistants; those of every tenant are for superusers."""
+
+    list_display = [
+        "name",
+        "slug",
+        "tenant_column",
+        "endpoint",
+        "memory_column",
+        "is_default",
+        "is_active",
+    ]
+    list_filter = ["is_active", "is_default"]
+    list_select_related = ["tenant", "endpoint"]
+    sortable_by = None
+    ordering = ["name"]
+    allowed_lookups = ["tenant__id__exact", "endpoint__id__exact"]
+    search_help_text = "An exact id, or a part of the name."
+    autocomplete_fields = ["tenant", "endpoint"]
+    fieldsets = [
+        (None, {"fields": ["name", "slug", "tenant", ("is_default", "is_active")]}),
+        ("Model", {"fields": ["endpoint", "system_prompt", "parameters"]}),
+        (
+            "Memory",
+            {
+                "description": "A session's own switches win; empty limits are the installation's.",
+                "fields": [
+                    ("memory_enabled", "use_preferences"),
+                    ("max_messages", "max_tokens", "stride"),
+                ],
+            },
+        ),
+    ]
+
+    def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
+        if user.is_superuser:
+            return rows
+        return rows.filter(Q(tenant=None) | Q(tenant__in=staff_tenants(user)))
+
+    def search(self, request: HttpRequest, term: str) -> Q:
+        return by_id(Assistant, term) | Q(name__icontains=term) | Q(slug__icontains=term)
+
+    def get_prepopulated_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return {} if obj else {"slug": ["name"]}
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and self.is_theirs(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and self.is_theirs(request, obj)
+
+    def is_theirs(self, request: HttpRequest, obj: Any) -> bool:
+        return obj is None or obj.tenant_id is not None or may_shape_all(request.user)
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        """Only superusers leave the tenant empty, which offers the assistant to every tenant."""
+        form = super().get_form(request, obj, change, **kwargs)
+        if "tenant" in form.base_fields and not may_shape_all(request.user):
+            form.base_fields["tenant"].required = True
+        return form
+
+    def refusal(self, obj: Assistant) -> str:
+        number = counted(obj.chat_sessions.all())
+        if not number:
+            return ""
+        used = count_of(number, "session uses", "sessions use")
+        return f"{used} {obj}. Make it inactive instead: it is then offered no more."
+
+    @admin.display(description="tenant")
+    def tenant_column(self, assistant: Assistant) -> str:
+        return str(assistant.tenant) if assistant.tenant else "every tenant"
+
+    @admin.display(description="memory")
+    def memory_column(self, assistant: Assistant) -> SafeString | str:
+        if not assistant.memory_enabled:
+            return badge("off", "warning")
+        limits = [
+            f"{assistant.max_messages} messages" if assistant.max_messages else "",
+            f"{assistant.max_tokens:,} tokens" if assistant.max_tokens else "",
+        ]
+        return ", ".join(limit for limit in limits if limit) or "as the installation says"

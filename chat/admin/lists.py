@@ -1,0 +1,122 @@
+"""Lists over millions of rows: counted only so far, and always the same number of queries."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.views.main import ORDER_VAR, ChangeList
+from django.core.paginator import Paginator
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
+from django.utils.translation import ngettext
+
+from memory.text import clean
+
+COUNTED = 10_000
+NOTHING = Q(pk__in=[])
+
+
+class CappedPaginator(Paginator):
+    """Exact up to COUNTED rows; beyond, only those are paged through and "more than" is said."""
+
+    @cached_property
+    def counted(self) -> int:
+        rows = self.object_list
+        if not isinstance(rows, QuerySet):
+            return len(rows)
+        return rows.order_by()[: COUNTED + 1].count()
+
+    @cached_property
+    def count(self) -> int:
+        return min(self.counted, COUNTED)
+
+    @property
+    def is_capped(self) -> bool:
+        return self.counted > COUNTED
+
+    @property
+    def total_text(self) -> str:
+        return f"more than {COUNTED:,}" if self.is_capped else f"{self.count:,}"
+
+
+class IndexedChangeList(ChangeList):
+    """Rows come in the order that an index gives; `?o=` is ignored where nothing is sortable."""
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        if self.sortable_by is not None and not self.sortable_by:
+            self.params.pop(ORDER_VAR, None)
+            self.filter_params.pop(ORDER_VAR, None)
+        return super().get_ordering(request, queryset)
+
+
+class LargeList(admin.ModelAdmin):
+    """Searched by exact id; no totals, no facets, no sorting by columns without an index."""
+
+    paginator = CappedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
+    list_max_show_all = 50
+    sortable_by: ClassVar[list[str] | tuple[str, ...] | None] = ()
+    actions_selection_counter = True
+    search_fields = ("pk",)
+    search_help_text = "An exact id."
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return IndexedChangeList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = clean(search_term).strip()
+        if term:
+            queryset = queryset.filter(self.search(request, term))
+        return queryset, False
+
+    def search(self, request: HttpRequest, term: str) -> Q:
+        """What `term` finds; overridden where more than an id may be asked for."""
+        return by_id(self.model, term)
+
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse | None:
+        """Only the rows that were ticked: an action never reaches across pages."""
+        queryset = queryset.filter(pk__in=request.POST.getlist(ACTION_CHECKBOX_NAME))
+        return super().response_action(request, queryset, *args, **kwargs)
+
+
+def by_id(model: type[Model], term: str, *relations: str) -> Q:
+    """Rows whose id, or whose relation's id, is exactly `term`."""
+    found = NOTHING
+    for name in ("pk", *relations):
+        field = model._meta.pk if name == "pk" else model._meta.get_field(name)
+        kind = field.related_model._meta.pk if field.is_relation else field  # type: ignore[union-attr]
+        value = _as_key(term, kind.get_internal_type())
+        if value is not None:
+            found |= Q(**{name: value})
+    return found
+
+
+def _as_key(term: str, kind: str) -> uuid.UUID | int | None:
+    if kind == "UUIDField":
+        try:
+            return uuid.UUID(term)
+        except ValueError:
+            return None
+    is_number = term.isascii() and term.isdigit() and len(term) <= 18
+    return int(term) if is_number and kind.endswith("AutoField") else None
+
+
+def count_of(number: int, singular: str, plural: str) -> str:
+    """ "3 sessions", "more than 10,000 messages" when the count was cut off there."""
+    text = f"more than {COUNTED:,}" if number > COUNTED else f"{number:,}"
+    return f"{text} {ngettext(singular, plural, number)}"
+
+
+def counted(rows: QuerySet[Any]) -> int:
+    """How many rows there are, counted to COUNTED + 1 at most."""
+    return rows.order_by()[: COUNTED + 1].count()

@@ -1,0 +1,68 @@
+"""People: Django's own pages, scoped to the tenants that a member of staff sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from chat.admin.deletion import CountedDeletion
+from chat.admin.lists import CappedPaginator, count_of, counted
+from chat.admin.scope import Scoped, staff_users
+
+POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(Group)
+class PlainGroupAdmin(GroupAdmin):
+    filter_horizontal = []
+
+
+@admin.register(User)
+class PersonAdmin(CountedDeletion, Scoped, UserAdmin):
+    paginator = CappedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_display = ["username", "first_name", "last_name", "is_active", "is_staff", "last_login"]
+    list_filter = ["is_active", "is_staff", "is_superuser"]
+    list_per_page = 50
+    list_max_show_all = 50
+    search_fields = ["username", "first_name", "last_name", "email"]
+    filter_horizontal = []  # its icons have no names that a screen reader could say
+
+    def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
+        return staff_users(rows, user)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Nobody gives out powers, their own included, but a superuser."""
+        names = [*super().get_readonly_fields(request, obj), "last_login", "date_joined"]
+        return names if request.user.is_superuser else [*names, *POWERS]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        is_above = obj is not None and obj.is_superuser and not request.user.is_superuser
+        return super().has_change_permission(request, obj) and not is_above
+
+    def refusal(self, obj: User) -> str:
+        number = counted(obj.chat_sessions.all())
+        if not number:
+            return ""
+        return (
+            f"{obj} holds {count_of(number, 'session', 'sessions')}. Delete them first, in the list"
+            " of sessions or with manage.py delete_chat; or make the person inactive."
+        )
+
+    def goes_along(self, obj: Any) -> list[tuple[str, QuerySet[Any]]]:
+        return [
+            ("preferences", obj.chat_preferences.all()),
+            ("memberships", obj.memberships.all()),
+            ("feedback", obj.chat_feedback.all()),
+            ("entries of the admin's own log", LogEntry.objects.filter(user=obj)),
+        ]
