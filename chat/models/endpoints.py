@@ -145,6 +145,8 @@ class Assistant(models.Model):
         return self.name
 
     def clean(self) -> None:
+        if self.slug == "all":
+            raise ValidationError({"slug": "all means every assistant where preferences apply."})
         if not isinstance(self.parameters, dict):
             raise ValidationError({"parameters": "Must be a JSON object."})
         reserved = sorted({"model", "messages", "stream", "stream_options"} & set(self.parameters))

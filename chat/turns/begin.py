@@ -241,7 +241,7 @@ def _prepare(chat_session: ChatSession, turn: ChatTurn, placed: _Input) -> Begun
             preferences=memory[1],
             budget=policies.request_budget(endpoint),
             encoding=endpoint.encoding,
-            correction=max(1.0, endpoint.token_correction),
+            correction=endpoint.token_correction,
         )
     except (context.InputTooLong, context.PromptTooLong) as too_long:
         raise Refused(

@@ -148,12 +148,13 @@ def _cost(begun: Begun, outcome: Outcome) -> Decimal | None:
 
 
 def _save_window(begun: Begun, answer: ChatMessage) -> None:
-    """Replace the snapshot with the window that the next turn begins with."""
+    """Replace the snapshot with the window that the next turn begins with.
+
+    Memory refuses it under another epoch than the one that was read: what was cleared meanwhile
+    does not come back.
+    """
     memory: TurnMemory = begun.memory
     if not memory.policy.enabled:
         return
-    epoch = ChatSession.objects.values_list("memory_epoch", flat=True).get(pk=begun.session_id)
-    if epoch != memory.state.memory_epoch:
-        return  # memory was cleared or the branch changed: this window is not to come back
     added = [memory.current, history_message(answer)]
     recall.snapshot_after_turn(begun.session_id, memory.state, memory.policy, memory.window, added)

@@ -16,7 +16,7 @@ def history_message(row: ChatMessage) -> HistoryMessage:
     return HistoryMessage(
         message=Message(
             role=cast(Role, row.role),
-            content=row.content,
+            content=row.content if row.content is not None or calls else "",
             tool_calls=calls,
             tool_call_id=row.tool_call_id,
             name=row.name,
