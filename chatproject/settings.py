@@ -28,6 +28,11 @@ def integer(name: str, default: int) -> int:
         return default
 
 
+def optional_integer(name: str) -> int | None:
+    """A whole number from the environment, or None for an empty value."""
+    return integer(name, 0) if env.str(name, default="").strip() else None
+
+
 def boolean(name: str, default: bool) -> bool:
     """true or false from the environment; anything else is kept for the system check to name."""
     raw = env.str(name, default="").strip().lower()
@@ -266,7 +271,7 @@ CHAT_ALLOW_PRIVATE_ENDPOINTS = boolean("CHAT_ALLOW_PRIVATE_ENDPOINTS", DEBUG)
 
 CHAT_MEMORY_ENABLED = boolean("CHAT_MEMORY_ENABLED", True)
 CHAT_MEMORY_MAX_MESSAGES = integer("CHAT_MEMORY_MAX_MESSAGES", 20)
-CHAT_MEMORY_MAX_TOKENS = integer("CHAT_MEMORY_MAX_TOKENS", 0) or None  # empty: no limit
+CHAT_MEMORY_MAX_TOKENS = optional_integer("CHAT_MEMORY_MAX_TOKENS")
 CHAT_MEMORY_PERSISTENCE_ENABLED = boolean("CHAT_MEMORY_PERSISTENCE_ENABLED", True)
 CHAT_MEMORY_SUMMARIZE_ENABLED = boolean("CHAT_MEMORY_SUMMARIZE_ENABLED", False)
 CHAT_MEMORY_AUTO_CLEANUP_DAYS = integer("CHAT_MEMORY_AUTO_CLEANUP_DAYS", 0)

@@ -164,7 +164,7 @@ class ChatMessage(models.Model):
         ChatTurn, null=True, blank=True, on_delete=models.CASCADE, related_name="messages"
     )
     role = models.CharField(max_length=9, choices=Role.choices)
-    content = models.TextField(null=True, blank=True)  # noqa: DJ001  null: a pure tool call
+    content = models.TextField(null=True, blank=True)  # null: a pure tool call
     parts = models.JSONField(default=list, blank=True)
     tool_calls = models.JSONField(default=list, blank=True)
     tool_call_id = models.CharField(max_length=200, blank=True)
