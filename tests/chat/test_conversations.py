@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat import access, events, llm, records, running
-from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord
-from chat.turns import Order, Refused
+from chat import access, events, llm, records
+from chat.models import ChatMessage, ChatSession, ContextRecord
+from chat.turns import Refused
 from memory import preferences
 from tests import builders
 from tests.fakes import FakeEndpoint, answer
+from tests.orders import again, run_order, say, sent, session_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,17 +41,6 @@ def small_session(fake_endpoint: FakeEndpoint, **assistant: Any) -> ChatSession:
         base_url=fake_endpoint.base_url, model="fake", context_window=512, max_output_tokens=64
     )
     return builders.chat_session(assistant=builders.assistant(endpoint=endpoint, **assistant))
-
-
-async def say(chat_session: ChatSession, text: str) -> ChatTurn:
-    order = Order(kind="send", session_id=chat_session.pk, client_id=uuid.uuid4(), text=text)
-    started = await running.start(order)
-    await running.wait(chat_session.pk, started.turn_id)
-    return await ChatTurn.objects.aget(pk=started.turn_id)
-
-
-def sent(fake_endpoint: FakeEndpoint) -> list[str]:
-    return [each["content"] for each in fake_endpoint.requests[-1].body["messages"]]
 
 
 async def test_an_endpoint_with_512_tokens_never_refuses_any_of_100_turns(
@@ -79,11 +68,7 @@ async def test_an_endpoint_with_512_tokens_never_refuses_any_of_100_turns(
 async def test_writers_side_by_side_lose_nothing_and_all_views_agree(
     fake_endpoint: FakeEndpoint,
 ) -> None:
-    chat_session = await sync_to_async(builders.chat_session)(
-        assistant=await sync_to_async(builders.assistant)(
-            endpoint=await sync_to_async(builders.endpoint)(base_url=fake_endpoint.base_url)
-        )
-    )
+    chat_session = await sync_to_async(session_at)(fake_endpoint)
     rows = ChatSession.objects.filter(pk=chat_session.pk)
 
     async def send(number: int) -> str | None:
@@ -164,14 +149,7 @@ async def test_the_newest_of_three_regenerated_answers_is_the_one_that_stays(
     fake_endpoint.replies(*(answer(f"answer {n}") for n in range(4)))
     turn = await say(chat_session, "Hi")
     for _ in range(3):
-        order = Order(
-            kind="regenerate",
-            session_id=chat_session.pk,
-            client_id=uuid.uuid4(),
-            turn=turn.pk,
-        )
-        started = await running.start(order)
-        await running.wait(chat_session.pk, started.turn_id)
+        await run_order(again("regenerate", turn))
     shown = await sync_to_async(
         lambda: events.message_payloads(list(access.path_messages(chat_session).order_by("seq")))
     )()

@@ -18,6 +18,7 @@ from chat.turns.begin import first_title
 from memory.models import MemorySnapshot
 from tests import builders
 from tests.fakes import FakeEndpoint, Pause, Reply, Say, Wait, answer, breaks_off, endless, failure
+from tests.orders import again, rows_on_path, run_order, send
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,22 +29,6 @@ async def _close_clients() -> AsyncIterator[None]:
     await llm.aclose()
 
 
-def send(chat_session: ChatSession, text: str, **fields: Any) -> Order:
-    fields.setdefault("client_id", uuid.uuid4())
-    return Order(kind="send", session_id=chat_session.pk, text=text, **fields)
-
-
-def again(kind: Any, turn: ChatTurn) -> Order:
-    return Order(kind=kind, session_id=turn.chat_session_id, client_id=uuid.uuid4(), turn=turn.pk)
-
-
-async def run_order(order: Order) -> ChatTurn:
-    """Run an order to its end; the turn as the database then has it."""
-    started = await running.start(order)
-    await running.wait(order.session_id, started.turn_id)
-    return await ChatTurn.objects.select_related("input").aget(pk=started.turn_id)
-
-
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
     async with asyncio.timeout(seconds):
         while not await sync_to_async(condition)():
@@ -52,11 +37,6 @@ async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
 
 def generated(fake_endpoint: FakeEndpoint) -> int:
     return sum(request.generated for request in fake_endpoint.requests)
-
-
-def texts(chat_session: ChatSession) -> list[tuple[int, str, str | None, bool]]:
-    rows = ChatMessage.objects.filter(chat_session=chat_session, is_on_path=True).order_by("seq")
-    return list(rows.values_list("seq", "role", "content", "is_partial"))
 
 
 @pytest.fixture
@@ -79,7 +59,7 @@ async def test_a_turn_stores_question_answer_usage_cost_and_window(
     assert turn.first_token_at is not None
     assert turn.finished_at is not None
     assert turn.finished_at >= turn.first_token_at
-    rows = await sync_to_async(texts)(chat_session)
+    rows = await sync_to_async(rows_on_path)(chat_session)
     assert rows == [(1, "user", "Hi", False), (2, "assistant", "Hello 你好 😄", False)]
     await chat_session.arefresh_from_db()
     assert chat_session.running_turn is None
@@ -158,7 +138,7 @@ async def test_stop_closes_the_upstream_and_keeps_what_the_reader_had_seen(
     assert await fake_endpoint.requests[0].ended(1.0) == "disconnected"
     turn = await ChatTurn.objects.aget(pk=started.turn_id)
     assert (turn.status, turn.stop_seen) == ("stopped", 7)
-    assert await sync_to_async(texts)(chat_session) == [
+    assert await sync_to_async(rows_on_path)(chat_session) == [
         (1, "user", "write", False),
         (2, "assistant", "字" * 7, True),
     ]
@@ -185,7 +165,7 @@ async def test_stop_through_the_database_reaches_the_turn_within_two_seconds(
     await sync_to_async(leases.request_stop)(started.turn_id, 4)
     async with asyncio.timeout(2):
         await running.wait(chat_session.pk, started.turn_id)
-    assert (await sync_to_async(texts)(chat_session))[-1] == (2, "assistant", "more", True)
+    assert (await sync_to_async(rows_on_path)(chat_session))[-1] == (2, "assistant", "more", True)
 
 
 async def test_a_message_sent_right_after_stop_follows_the_stopped_answer(
@@ -212,10 +192,15 @@ async def test_a_failure_keeps_the_partial_text_and_can_be_retried(
     failed = await run_order(send(chat_session, "tell me"))
     assert failed.status == "failed"
     assert failed.error_code in {"provider_error", "bad_response"}
-    assert (await sync_to_async(texts)(chat_session))[-1] == (2, "assistant", "half of it", True)
+    assert (await sync_to_async(rows_on_path)(chat_session))[-1] == (
+        2,
+        "assistant",
+        "half of it",
+        True,
+    )
     retried = await run_order(again("retry", failed))
     assert (retried.status, retried.number, retried.input_id) == ("completed", 2, failed.input_id)
-    assert await sync_to_async(texts)(chat_session) == [
+    assert await sync_to_async(rows_on_path)(chat_session) == [
         (1, "user", "tell me", False),
         (3, "assistant", "all of it", False),
     ]
@@ -238,7 +223,7 @@ async def test_an_answer_without_text_is_a_failure_that_says_so(
     fake_endpoint.replies(answer(reason="stop"))
     turn = await run_order(send(chat_session, "Hi"))
     assert (turn.status, turn.error_code) == ("failed", "empty_answer")
-    assert len(await sync_to_async(texts)(chat_session)) == 1
+    assert len(await sync_to_async(rows_on_path)(chat_session)) == 1
 
 
 async def test_regenerating_adds_a_sibling_answer_and_sends_the_question_once(
@@ -247,7 +232,7 @@ async def test_regenerating_adds_a_sibling_answer_and_sends_the_question_once(
     fake_endpoint.replies(answer("one"), answer("two"), answer("three"))
     first = await run_order(send(chat_session, "Hi"))
     second = await run_order(again("regenerate", first))
-    assert await sync_to_async(texts)(chat_session) == [
+    assert await sync_to_async(rows_on_path)(chat_session) == [
         (1, "user", "Hi", False),
         (3, "assistant", "two", False),
     ]
@@ -269,7 +254,7 @@ async def test_regenerating_an_earlier_turn_leaves_what_followed_off_the_branch(
     await run_order(again("regenerate", first))
     sent = [each["content"] for each in fake_endpoint.requests[-1].body["messages"]]
     assert sent == [builders.PROMPT, "one"]
-    assert [row[0] for row in await sync_to_async(texts)(chat_session)] == [1, 5]
+    assert [row[0] for row in await sync_to_async(rows_on_path)(chat_session)] == [1, 5]
 
 
 async def test_retry_is_refused_for_a_turn_that_went_well(
@@ -357,12 +342,12 @@ async def test_partial_text_is_stored_while_the_answer_runs(
 
     def stored() -> bool:
         row = (2, "assistant", "so far ", True)
-        return row in texts(chat_session)
+        return row in rows_on_path(chat_session)
 
     await until(stored)
     gate.set()
     await running.wait(chat_session.pk, started.turn_id)
-    assert (await sync_to_async(texts)(chat_session))[-1] == (
+    assert (await sync_to_async(rows_on_path)(chat_session))[-1] == (
         2,
         "assistant",
         "so far so good",
