@@ -33,25 +33,11 @@ def unreadable_values(app_configs: Any, **kwargs: Any) -> list[Error]:
     ]
 
 
-@register(Tags.security)
-def secret_key(app_configs: Any, **kwargs: Any) -> list[Error]:
-    """chat.E002: no secret key."""
-    if settings.SECRET_KEY:
-        return []
-    return [
-        Error(
-            "SECRET_KEY is empty.",
-            hint="Set SECRET_KEY to at least 50 random characters; `make run` writes one to .env.",
-            id="chat.E002",
-        )
-    ]
-
-
 @register(Tags.compatibility)
 def positive_numbers(app_configs: Any, **kwargs: Any) -> list[Error]:
-    """chat.E003: a limit or a time that must be positive."""
+    """chat.E002: a limit or a time that must be positive."""
     return [
-        Error(f"{name} is {value}.", hint="Set it to 1 or more.", id="chat.E003")
+        Error(f"{name} is {value}.", hint="Set it to 1 or more.", id="chat.E002")
         for name in POSITIVE
         if (value := getattr(settings, name)) < 1
     ]
@@ -59,14 +45,14 @@ def positive_numbers(app_configs: Any, **kwargs: Any) -> list[Error]:
 
 @register(Tags.compatibility)
 def context_margin(app_configs: Any, **kwargs: Any) -> list[Error]:
-    """chat.E004: a margin that leaves no room for a request."""
+    """chat.E003: a margin that leaves no room for a request."""
     if 0 <= settings.CHAT_CONTEXT_MARGIN_PERCENT <= 50:
         return []
     return [
         Error(
             f"CHAT_CONTEXT_MARGIN_PERCENT is {settings.CHAT_CONTEXT_MARGIN_PERCENT}.",
             hint="Set it between 0 and 50.",
-            id="chat.E004",
+            id="chat.E003",
         )
     ]
 

@@ -1,0 +1,57 @@
+"""Wrong settings are named by their check before the server starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chat import checks
+from tests.databases import Databases, manage
+
+
+def ids(found: list[Any]) -> list[str]:
+    return [message.id for message in found]
+
+
+def test_the_settings_of_tests_have_nothing_wrong() -> None:
+    for check in (checks.unreadable_values, checks.positive_numbers, checks.context_margin):
+        assert check(None) == []
+
+
+def test_a_value_of_the_wrong_type_is_named_with_what_it_should_be(settings: Any) -> None:
+    settings.BAD_VALUES = {"CHAT_LEASE_SECONDS": ("soon", "a whole number")}
+    (found,) = checks.unreadable_values(None)
+    assert found.id == "chat.E001"
+    assert found.msg == "CHAT_LEASE_SECONDS is 'soon'."
+    assert found.hint == "Set it to a whole number, or remove it."
+
+
+@pytest.mark.parametrize("name", checks.POSITIVE)
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_limit_must_be_positive(settings: Any, name: str, value: int) -> None:
+    setattr(settings, name, value)
+    assert ids(checks.positive_numbers(None)) == ["chat.E002"]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(-1, 1), (0, 0), (50, 0), (51, 1)])
+def test_the_margin_leaves_room_for_a_request(settings: Any, value: int, expected: int) -> None:
+    settings.CHAT_CONTEXT_MARGIN_PERCENT = value
+    assert ids(checks.context_margin(None)) == ["chat.E003"] * expected
+
+
+def test_a_deployment_without_redis_is_warned(settings: Any) -> None:
+    settings.REDIS_URL = ""
+    assert ids(checks.one_process_only(None)) == ["chat.W001"]
+    settings.REDIS_URL = "redis://localhost"
+    assert checks.one_process_only(None) == []
+
+
+def test_the_server_does_not_start_with_a_wrong_setting(databases: Databases) -> None:
+    url = databases.empty("sqlite")
+    with pytest.raises(AssertionError) as refused:
+        manage(url, "check", CHAT_TURN_SECONDS="a minute", DEBUG="perhaps")
+    text = str(refused.value)
+    assert "CHAT_TURN_SECONDS is 'a minute'." in text
+    assert "DEBUG is 'perhaps'." in text
+    assert "Set it to true or false, or remove it." in text
