@@ -22,11 +22,11 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-from chat import access, events, frames, running
+from chat import access, events, frames, leases, running
 from chat.hops import Overloaded, hop
 from chat.limits import Bucket, count_in_minute
 from chat.models import ChatSession
-from chat.turns import Order, Refused
+from chat.turns import Order, Refused, branches
 
 logger = logging.getLogger(__name__)
 
@@ -204,6 +204,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
     async def _handle(self, frame: Frame) -> None:
         handlers: dict[str, Callable[[Frame], Awaitable[None]]] = {
             "message.send": self._on_order,
+            "message.edit": self._on_order,
+            "branch.select": self._on_branch,
             "turn.retry": self._on_order,
             "turn.regenerate": self._on_order,
             "turn.stop": self._on_stop,
@@ -249,6 +251,14 @@ class ChatConsumer(AsyncWebsocketConsumer):
         turn_id, seen = frames.turn_id(frame), frames.seen(frame)
         await hop(self._check_turn, turn_id)
         await running.stop(self.session_id, turn_id, seen)
+
+    async def _on_branch(self, frame: Frame) -> None:
+        try:
+            head = await hop(branches.select, self.session_id, frames.message_id(frame))
+        except leases.Gone:
+            raise access.NotFound("session") from None
+        changed = {"type": "session.updated", "session": str(self.session_id), "head": str(head)}
+        await events.publish(self.session_id, changed)
 
     async def _on_sync(self, frame: Frame) -> None:
         turn_id = frames.turn_id(frame)

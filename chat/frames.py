@@ -36,7 +36,7 @@ def parse(text: str | None) -> Frame:
 
 
 def order(frame: Frame, session_id: uuid.UUID) -> Order:
-    """`message.send`, `turn.retry` and `turn.regenerate` as orders."""
+    """`message.send`, `message.edit`, `turn.retry` and `turn.regenerate` as orders."""
     client_id = _uuid(frame, "client_id")
     if frame["type"] == "message.send":
         return Order(
@@ -45,6 +45,14 @@ def order(frame: Frame, session_id: uuid.UUID) -> Order:
             client_id=client_id,
             text=message_text(frame.get("text")),
             parent=_parent(frame),
+        )
+    if frame["type"] == "message.edit":
+        return Order(
+            kind="edit",
+            session_id=session_id,
+            client_id=client_id,
+            text=message_text(frame.get("text")),
+            message=message_id(frame),
         )
     kind: Kind = "retry" if frame["type"] == "turn.retry" else "regenerate"
     return Order(kind=kind, session_id=session_id, client_id=client_id, turn=turn_id(frame))
@@ -77,6 +85,10 @@ def _parent(frame: Frame) -> str | None:
 
 def turn_id(frame: Frame) -> uuid.UUID:
     return _uuid(frame, "turn")
+
+
+def message_id(frame: Frame) -> uuid.UUID:
+    return _uuid(frame, "message")
 
 
 def seen(frame: Frame) -> int | None:

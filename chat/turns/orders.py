@@ -9,13 +9,17 @@ from typing import Any, Literal
 
 from chat.llm import EndpointSpec
 
-Kind = Literal["send", "retry", "regenerate"]
+Kind = Literal["send", "edit", "retry", "regenerate"]
 ANY_PARENT = "any"  # the sender does not say which message it answers to
 
 
 @dataclass(frozen=True)
 class Order:
-    """One wish for a turn: `send` has a text, `retry` and `regenerate` name an earlier turn."""
+    """One wish for a turn.
+
+    `send` has a text and its parent, `edit` a text and the message that it replaces, `retry` and
+    `regenerate` name an earlier turn.
+    """
 
     kind: Kind
     session_id: uuid.UUID
@@ -23,6 +27,7 @@ class Order:
     text: str = ""
     parent: str | None = ANY_PARENT
     turn: uuid.UUID | None = None
+    message: uuid.UUID | None = None
 
 
 class Refused(Exception):

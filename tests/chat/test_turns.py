@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 from chat import leases, llm, records, running
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord
 from chat.turns import ANY_PARENT, Order, Refused
-from chat.turns.begin import first_title
+from chat.turns.inputs import first_title
 from memory.models import MemorySnapshot
 from tests import builders
 from tests.fakes import FakeEndpoint, Pause, Reply, Say, Wait, answer, breaks_off, endless, failure
