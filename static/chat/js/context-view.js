@@ -1,0 +1,103 @@
+/** "What was sent": the parts of one request with their tokens, what was left out, what was used. */
+
+import { bar, element } from "./dom.js";
+import { contextLine, counted, leftOutReason, number } from "./format.js";
+
+const KINDS = { prompt: "Instructions of the assistant", history: "Earlier message", input: "Your message" };
+const SPEAKERS = { user: "you", assistant: "assistant", system: "system", tool: "tool" };
+const PROOFS = {
+  ok: "Rebuilt from what is stored, and proven to be exactly what was sent.",
+  mismatch: "What is stored is no longer exactly what was sent: something in it was changed or removed.",
+  none: "There is no proof for this request any more.",
+};
+
+/**
+ * @typedef {object} Part
+ * @property {string} kind
+ * @property {string} role
+ * @property {number} tokens
+ * @property {number} [seq]
+ * @property {string} [text]
+ *
+ * @typedef {{attempt: number, manifest: any, parts: Part[], proof: string}} Context
+ */
+
+/** @param {Context} context @returns {import("./types.js").ContextFrame} */
+export function frameOf(context) {
+  const { manifest } = context;
+  /** @type {Record<string, number>} */
+  const leftOut = {};
+  for (const gap of manifest.left_out) {
+    leftOut[gap.reason] = (leftOut[gap.reason] ?? 0) + gap.through - gap.from + 1;
+  }
+  return {
+    turn: "",
+    tokens: manifest.tokens,
+    budget: manifest.budget,
+    window: manifest.window,
+    of: manifest.of,
+    left_out: leftOut,
+    preferences: manifest.preferences,
+  };
+}
+
+/**
+ * @param {import("./types.js").ContextFrame} frame
+ * @param {Context} context
+ * @returns {Node[]}
+ */
+export function contextNodes(frame, context) {
+  const largest = Math.max(1, ...context.parts.map((part) => part.tokens));
+  return [
+    element("p", { class: "sent-line", text: contextLine(frame) }),
+    element("div", { class: "meter" }, bar(frame.tokens / frame.budget)),
+    element("p", { class: "quiet", text: `${share(frame)} of what the model has room for.` }),
+    element("h3", { text: "In this order" }),
+    element("div", {}, ...context.parts.map((part) => partNode(part, largest))),
+    ...leftOutNodes(context.manifest.left_out),
+    ...preferenceNodes(frame.preferences),
+    element("p", { class: "quiet proof", text: PROOFS[/** @type {"ok"} */ (context.proof)] ?? "" }),
+  ];
+}
+
+/** @param {import("./types.js").ContextFrame} frame */
+function share(frame) {
+  const percent = (frame.tokens / frame.budget) * 100;
+  return percent < 1 ? "Less than 1 %" : `${number(Math.round(percent))} %`;
+}
+
+/** @param {Part} part @param {number} largest */
+function partNode(part, largest) {
+  const kind = KINDS[/** @type {"prompt"} */ (part.kind)] ?? part.kind.replaceAll("_", " ");
+  const who = SPEAKERS[/** @type {"user"} */ (part.role)] ?? part.role;
+  const detail = part.kind === "history" ? ` ${number(part.seq ?? 0)}, ${who}` : "";
+  const line = [
+    element("span", { class: "part-name" }, kind, element("small", { text: detail })),
+    element("span", { class: "part-bar" }, bar(part.tokens / largest)),
+    element("span", { class: "part-tokens", title: counted(part.tokens, "token"), text: number(part.tokens) }),
+  ];
+  if (part.text === undefined) return element("div", { class: "part part-plain" }, ...line);
+  return element(
+    "details",
+    { class: "part" },
+    element("summary", {}, ...line),
+    element("div", { class: "part-text plain", dir: "auto", text: part.text }),
+  );
+}
+
+/** @param {{from: number, through: number, reason: string}[]} gaps */
+function leftOutNodes(gaps) {
+  if (!gaps.length) return [];
+  const items = gaps.map((gap) => {
+    const which = gap.from === gap.through ? `Message ${gap.from}` : `Messages ${gap.from} to ${gap.through}`;
+    return element("li", { text: `${which}: ${leftOutReason(gap.reason)}` });
+  });
+  return [element("h3", { text: "Left out" }), element("ul", { class: "left-out" }, ...items)];
+}
+
+/** @param {{key: string}[]} preferences */
+function preferenceNodes(preferences) {
+  if (!preferences.length) return [];
+  const items = preferences.map((each) => element("li", {}, element("bdi", { text: each.key })));
+  return [element("h3", { text: "Preferences used" }), element("ul", { class: "used" }, ...items)];
+}

@@ -1,0 +1,318 @@
+/** One open session: read over REST, then followed over its websocket. */
+
+import { ApiError } from "./api.js";
+import { MessageList } from "./message-list.js";
+import { Outbox } from "./outbox.js";
+import { ReadingPosition } from "./reading-position.js";
+import { ChatSocket } from "./socket.js";
+import { TurnFollower } from "./turn-follower.js";
+
+const PAGE = "limit=50";
+const TRY_AGAIN = 3_000; // ms until a conversation that could not be read is read again
+const ENDS = ["turn.completed", "turn.stopped", "turn.failed", "turn.interrupted"];
+const TEXTS = ["turn.snapshot", "turn.delta", "turn.html"];
+
+/**
+ * @typedef {object} ConversationDependencies
+ * @property {import("./api.js").Api} api
+ * @property {import("./drafts.js").Drafts} drafts
+ * @property {import("./announcer.js").Announcer} announcer
+ * @property {Record<"container" | "scroller" | "olderNote" | "newerNote", HTMLElement>} elements
+ * @property {(session: import("./types.js").Session) => void} onSession read, or changed
+ * @property {(isEmpty: boolean) => void} onMessages
+ * @property {(state: import("./socket.js").SocketState) => void} onConnection
+ * @property {(isRunning: boolean, isStopping: boolean) => void} onRunning
+ * @property {(context: import("./types.js").ContextFrame) => void} onContext
+ * @property {(turn: string) => void} onShowContext
+ * @property {(why: "missing" | "deleted") => void} onGone
+ * @property {(isMemoryOn: boolean) => void} onMemory
+ * @property {(text: string, why: string) => void} onGivenBack
+ * @property {(text: string, tone?: string) => void} onNotice
+ * @property {() => void} onScroll
+ */
+
+export class Conversation {
+  /** @param {string} id @param {ConversationDependencies} dependencies */
+  constructor(id, dependencies) {
+    this.id = id;
+    this.need = dependencies;
+    const { container, scroller } = dependencies.elements;
+    /** @type {import("./types.js").Session | null} */
+    this.session = null;
+    this.isDisposed = false;
+    /** @type {import("./types.js").Frame[] | null} */
+    this.queue = []; // frames that wait while the conversation is being read
+    this.position = new ReadingPosition(scroller, dependencies.onScroll);
+    const { position } = this;
+    const fetchPage = (/** @type {string} */ query) => this.#get(`messages/?${query}`);
+    const actions = {
+      onRetry: (/** @type {string} */ turn) => this.#order("turn.retry", turn),
+      onRegenerate: (/** @type {string} */ turn) => this.#order("turn.regenerate", turn),
+      onShowContext: dependencies.onShowContext,
+    };
+    this.list = new MessageList({ ...dependencies.elements, position, fetchPage, actions });
+    this.follower = new TurnFollower({
+      list: this.list,
+      container,
+      position,
+      announcer: dependencies.announcer,
+      askSync: (turn) => this.socket.send({ type: "turn.sync", turn }),
+      reload: () => this.#reload(),
+      onRunning: (isRunning, isStopping) => this.#runningChanged(isRunning, isStopping),
+    });
+    this.outbox = new Outbox({
+      session: id,
+      drafts: dependencies.drafts,
+      container,
+      position,
+      transmit: (frame) => this.socket.send(frame),
+      giveBack: (text, why) => {
+        this.#drawn();
+        dependencies.onGivenBack(text, why);
+      },
+    });
+    this.socket = new ChatSocket(
+      `/ws/chat/${id}/`,
+      (frame) => this.#receive(frame),
+      (state) => this.#connectionChanged(state),
+    );
+  }
+
+  get isEmpty() {
+    return !this.list.views.length && !this.outbox.pending && !this.follower.answer;
+  }
+
+  async open() {
+    if (!(await this.#read())) return;
+    this.outbox.restore();
+    this.#drawn();
+    this.position.toEnd();
+    this.socket.open();
+  }
+
+  /** @param {string} text @returns {Promise<string>} why it was not sent, or nothing */
+  async send(text) {
+    if (this.outbox.pending) return "Your last message is still on its way.";
+    if (this.follower.answer && !this.follower.isStopping) {
+      return "The answer is still being written: wait for its end, or stop it with Esc.";
+    }
+    await this.list.toLatest();
+    const why = this.outbox.send(text, this.list.last?.id ?? null);
+    if (!why) this.#drawn();
+    return why;
+  }
+
+  async stop() {
+    const wish = this.follower.stop();
+    if (!wish || this.socket.send({ type: "turn.stop", ...wish })) return;
+    try {
+      await this.need.api.post(`sessions/${this.id}/turns/${wish.turn}/stop/`, { seen: wish.seen });
+    } catch (error) {
+      this.need.onNotice(`It was not stopped: ${/** @type {Error} */ (error).message}`);
+    }
+  }
+
+  /** The newest turn, or null before the first. */
+  get newestTurn() {
+    return this.list.views.findLast((view) => view.message.turn)?.message.turn?.id ?? null;
+  }
+
+  /** Draw where the window of the newest request began. @param {import("./types.js").ContextFrame} context */
+  showWindow(context) {
+    this.list.windowFrom = context.window.messages ? (context.window.from_seq ?? 0) : 0;
+    this.list.refresh();
+    this.position.follow();
+  }
+
+  async toLatest() {
+    await this.list.toLatest();
+    this.position.toEnd();
+  }
+
+  retryConnection() {
+    this.socket.retryNow();
+  }
+
+  /** What is on the screen stays; nothing more comes or goes. */
+  disconnect() {
+    this.isDisposed = true;
+    this.socket.close();
+  }
+
+  dispose() {
+    this.disconnect();
+    this.follower.dispose();
+    this.list.dispose();
+  }
+
+  // --- Reading --------------------------------------------------------------------------------
+
+  /** @param {string} path below the session */
+  #get(path) {
+    return this.need.api.get(`sessions/${this.id}/${path}`);
+  }
+
+  /** Read the session and its newest messages. @returns {Promise<boolean>} whether that worked */
+  async #read() {
+    this.queue ??= [];
+    try {
+      const [session, page] = await Promise.all([this.#get(""), this.#get(`messages/?${PAGE}`)]);
+      if (this.isDisposed) return false;
+      this.#adopt(session, page);
+      return true;
+    } catch (error) {
+      if (!this.isDisposed) this.#readFailed(/** @type {Error} */ (error));
+      return false;
+    }
+  }
+
+  /** @param {Error} error */
+  #readFailed(error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status === 404) this.#gone("missing");
+    if (error.status === 404 || error.status === 401) return;
+    this.need.onConnection({ name: "waiting", retryAt: Date.now() + TRY_AGAIN });
+    const again = () => (this.session ? this.#reload() : this.open());
+    setTimeout(() => !this.isDisposed && again(), TRY_AGAIN);
+  }
+
+  /**
+   * @param {import("./types.js").Session} session
+   * @param {import("./types.js").MessagePage} page
+   */
+  #adopt(session, page) {
+    const isFirst = !this.session;
+    this.session = session;
+    this.list.forgetLine = session.memory_starts_after;
+    const isShown = (/** @type {import("./types.js").Message} */ message) =>
+      !(message.role === "assistant" && message.turn?.status === "running");
+    const shown = { ...page, results: page.results.filter(isShown) };
+    if (isFirst) this.list.reset(shown);
+    else this.list.merge(shown);
+    this.follower.adopt(page.results);
+    if (this.outbox.pending) this.need.elements.container.append(this.outbox.bubble);
+    this.need.onSession(session);
+    const frames = this.queue ?? [];
+    this.queue = null;
+    frames.forEach((frame) => this.#handle(frame));
+  }
+
+  /** Something was missed: read again; what comes in meanwhile is applied on top. */
+  async #reload() {
+    if (this.isReloading || this.isDisposed) return;
+    this.isReloading = true;
+    const isRead = await this.#read();
+    this.isReloading = false;
+    if (!isRead) return;
+    this.outbox.transmit();
+    this.position.follow();
+    this.#drawn();
+  }
+
+  #drawn() {
+    this.need.onMessages(this.isEmpty);
+  }
+
+  /** @param {"missing" | "deleted"} why */
+  #gone(why) {
+    this.dispose();
+    this.need.onGone(why);
+  }
+
+  // --- The socket -----------------------------------------------------------------------------
+
+  /** @param {import("./socket.js").SocketState} state */
+  #connectionChanged(state) {
+    if (state.name !== "online") this.outbox.connectionLost();
+    if (state.name === "gone") this.#gone("deleted");
+    else if (state.name === "too-large") this.outbox.refused(null, "The message is too large.");
+    else this.need.onConnection(state);
+  }
+
+  /** @param {boolean} isRunning @param {boolean} isStopping */
+  #runningChanged(isRunning, isStopping) {
+    this.need.onRunning(isRunning, isStopping);
+    if (isRunning || !this.session) return;
+    this.session = { ...this.session, running: null };
+    this.need.onSession(this.session);
+  }
+
+  /** @param {string} type @param {string} turn */
+  #order(type, turn) {
+    const isOut = this.outbox.order(type, turn);
+    if (!isOut) this.need.onNotice("There is no connection at the moment; try again when it is back.");
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  #receive(frame) {
+    if (this.queue) this.queue.push(frame);
+    else this.#handle(frame);
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  #handle(frame) {
+    if (TEXTS.includes(frame.type)) this.follower.onText(frame);
+    else if (ENDS.includes(frame.type)) this.follower.onEnded(frame);
+    else if (frame.type === "session.ready") this.#onReady(frame);
+    else if (frame.type === "turn.accepted") this.#onAccepted(frame);
+    else if (frame.type === "turn.context") this.#onContext(frame);
+    else if (frame.type === "memory.cleared") this.#onCleared(frame);
+    else if (frame.type === "session.updated") this.#onUpdated(frame);
+    else if (frame.type === "session.deleted") this.#gone("deleted");
+    else if (frame.type === "error") this.#onError(frame);
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  #onReady(frame) {
+    this.outbox.maxFrameBytes = frame.limits.max_frame_bytes;
+    this.need.onMemory(frame.memory.enabled);
+    const isSame = frame.running
+      ? frame.running === this.follower.turn
+      : !this.follower.answer && frame.head === (this.list.last?.id ?? null);
+    const isLineSame = frame.memory.starts_after === this.list.forgetLine;
+    if (isSame && isLineSame) this.outbox.transmit();
+    else this.#reload();
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  #onAccepted(frame) {
+    const isMine = this.outbox.accepted(frame.client_id);
+    this.follower.onAccepted(frame);
+    if (isMine) this.position.toEnd();
+    if (isMine && frame.notes?.length) this.need.onNotice(frame.notes.join(" "), "plain");
+    const now = new Date().toISOString();
+    if (this.session) this.session = { ...this.session, running: frame.turn, last_active_at: now };
+    if (this.session) this.need.onSession(this.session);
+    this.#drawn();
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  #onContext(frame) {
+    const context = /** @type {import("./types.js").ContextFrame} */ (/** @type {unknown} */ (frame));
+    this.showWindow(context);
+    this.need.onContext(context);
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  #onCleared(frame) {
+    this.list.forgetLine = frame.memory_starts_after;
+    this.list.windowFrom = 0;
+    this.list.refresh();
+    this.position.follow();
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  #onUpdated(frame) {
+    if (!this.session) return;
+    const { type, session, ...changes } = frame;
+    this.session = { ...this.session, ...changes };
+    this.need.onSession(this.session);
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  #onError(frame) {
+    const isMessage = this.outbox.refused(frame.client_id, frame.detail);
+    if (!isMessage) this.need.onNotice(frame.detail);
+    if (frame.code === "stale_parent") this.#reload();
+  }
+}

@@ -1,0 +1,107 @@
+/** The details region: its tabs, and the panel "What was sent". */
+
+import { contextNodes, frameOf } from "./context-view.js";
+import { byId, element } from "./dom.js";
+import { contextLine } from "./format.js";
+
+export class Details {
+  /**
+   * @param {import("./api.js").Api} api
+   * @param {() => void} onMemoryShown
+   * @param {(frame: import("./types.js").ContextFrame) => void} onNumbers of a request were read
+   */
+  constructor(api, onMemoryShown, onNumbers) {
+    this.api = api;
+    this.onMemoryShown = onMemoryShown;
+    this.onNumbers = onNumbers;
+    this.panel = byId("panel-sent");
+    this.line = byId("context-line");
+    this.tabs = [byId("tab-sent"), byId("tab-memory")];
+    /** @type {string | null} */
+    this.session = null;
+    /** @type {string | null} */
+    this.turn = null;
+    /** @type {import("./types.js").ContextFrame | null} */
+    this.frame = null;
+    this.isOpen = false;
+    this.tabs.forEach((tab) => {
+      tab.addEventListener("click", () => this.select(tab.id));
+      tab.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.#onTabKey(event));
+    });
+  }
+
+  /** @param {string} id of a tab */
+  select(id) {
+    for (const tab of this.tabs) {
+      const isSelected = tab.id === id;
+      tab.setAttribute("aria-selected", String(isSelected));
+      tab.tabIndex = isSelected ? 0 : -1;
+      byId(tab.getAttribute("aria-controls")).hidden = !isSelected;
+    }
+    if (id === "tab-memory") this.onMemoryShown();
+    else this.#load();
+  }
+
+  /** @param {boolean} isOpen */
+  setOpen(isOpen) {
+    this.isOpen = isOpen;
+    const selected = this.tabs.find((tab) => tab.getAttribute("aria-selected") === "true");
+    if (isOpen) this.select(selected.id);
+  }
+
+  /** Another session, with the newest turn that is known of it. @param {string | null} session */
+  setSession(session) {
+    this.session = session;
+    this.setTurn(null, null);
+  }
+
+  /**
+   * @param {string | null} turn
+   * @param {import("./types.js").ContextFrame | null} frame its numbers, when they came with it
+   */
+  setTurn(turn, frame) {
+    this.turn = turn;
+    this.frame = frame;
+    this.#drawLine();
+    this.#draw([element("p", { class: "quiet", text: "Nothing has been sent in this conversation yet." })]);
+    if (turn) this.#load();
+  }
+
+  /** @param {Node[]} nodes */
+  #draw(nodes) {
+    this.panel.replaceChildren(...nodes);
+  }
+
+  #drawLine() {
+    this.line.hidden = !this.frame;
+    if (this.frame) byId("context-line-text").textContent = contextLine(this.frame);
+  }
+
+  /** The parts are read when they are looked at; the line needs the numbers alone. */
+  async #load() {
+    const { turn, session } = this;
+    if (!turn || !session || (!this.isOpen && this.frame)) return;
+    try {
+      const context = await this.api.get(`sessions/${session}/turns/${turn}/context/`);
+      if (turn !== this.turn) return;
+      if (!this.frame) {
+        this.frame = { ...frameOf(context), turn };
+        this.#drawLine();
+        this.onNumbers(this.frame);
+      }
+      this.#draw(contextNodes(this.frame, context));
+    } catch (error) {
+      if (turn !== this.turn) return;
+      const why = `What was sent could not be read: ${/** @type {Error} */ (error).message}`;
+      this.#draw([element("p", { class: "quiet", text: why })]);
+    }
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onTabKey(event) {
+    if (event.key !== "ArrowRight" && event.key !== "ArrowLeft") return;
+    const other = this.tabs.find((tab) => tab !== event.currentTarget);
+    this.select(other.id);
+    other.focus();
+  }
+}

@@ -1,0 +1,57 @@
+/** Questions to the reader, in the dialogs of the template. */
+
+import { byId, element } from "./dom.js";
+
+/** @param {HTMLDialogElement} dialog @returns {Promise<string>} the value of the button, or "" */
+function ask(dialog) {
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue), { once: true });
+  });
+}
+
+/**
+ * @param {{title: string, text: string, action: string,
+ *   choices?: {value: string, label: string}[]}} question `choices` can be ticked
+ * @returns {Promise<string[] | null>} the ticked values, or null for no
+ */
+export async function confirm(question) {
+  byId("confirm-title").textContent = question.title;
+  byId("confirm-text").textContent = question.text;
+  byId("confirm-action").textContent = question.action;
+  const boxes = (question.choices ?? []).map((choice) =>
+    element("input", { type: "checkbox", value: choice.value, "aria-label": choice.label }),
+  );
+  byId("confirm-choices").replaceChildren(
+    ...boxes.map((box, index) =>
+      element("label", {}, box, element("bdi", { text: question.choices?.[index].label })),
+    ),
+  );
+  const answer = await ask(byId("confirm-dialog"));
+  if (answer !== "confirm") return null;
+  return boxes.filter((box) => box.checked).map((box) => box.value);
+}
+
+/**
+ * @param {{slug: string, name: string}[]} assistants
+ * @param {string[]} demo slugs of the scripted ones
+ * @returns {Promise<string>} a slug, or "" for none
+ */
+export function chooseAssistant(assistants, demo) {
+  byId("new-chat-choices").replaceChildren(
+    ...assistants.map((each) =>
+      element(
+        "button",
+        { class: "button choice", value: each.slug },
+        element("bdi", { text: each.name }),
+        demo.includes(each.slug) && element("span", { class: "pill pill-demo", text: "Scripted" }),
+      ),
+    ),
+  );
+  return ask(byId("new-chat-dialog"));
+}
+
+export function showShortcuts() {
+  ask(byId("shortcuts-dialog"));
+}

@@ -1,0 +1,7 @@
+/** The sign-in page: whoever comes here by signing out leaves no drafts behind. */
+
+import { forgetDrafts } from "./drafts.js";
+
+if (!new URLSearchParams(location.search).has("next")) {
+  forgetDrafts();
+}

@@ -1,0 +1,333 @@
+/** The chat page: puts its parts together and opens sessions in them. */
+
+import { Announcer } from "./announcer.js";
+import { Api } from "./api.js";
+import { Composer } from "./composer.js";
+import { Conversation } from "./conversation.js";
+import { Details } from "./details.js";
+import { chooseAssistant, showShortcuts } from "./dialogs.js";
+import { byId, element } from "./dom.js";
+import { Drafts, forgetDrafts } from "./drafts.js";
+import { isComposing, isTextField } from "./keys.js";
+import { Layout } from "./layout.js";
+import { MemoryPanel } from "./memory-panel.js";
+import { SessionList, titleOf } from "./sessions.js";
+import { Status } from "./status.js";
+import { hideWelcome, showGone, showWelcome } from "./welcome.js";
+
+const ADDRESS = /^\/chat\/([0-9a-f-]{36})\/$/u;
+const SCROLLED = 8; // px from which the title bar is parted from the messages
+
+class ChatPage {
+  constructor() {
+    /** @type {import("./types.js").PageData} */
+    this.data = JSON.parse(byId("page-data").textContent);
+    /** @type {Conversation | null} */
+    this.conversation = null;
+    this.isMemoryOn = true;
+    this.drafts = new Drafts(this.data.user);
+    this.announcer = new Announcer(byId("live"));
+    this.api = new Api(() => this.#signedOut());
+    this.status = new Status({ onRetry: () => this.conversation?.retryConnection() });
+    this.layout = new Layout((isOpen) => this.details?.setOpen(isOpen));
+    this.composer = this.#makeComposer();
+    this.sessions = this.#makeSessionList();
+    this.memory = new MemoryPanel({
+      api: this.api,
+      isAvailable: this.data.memory_available,
+      onNotice: (text, tone) => this.composer.say(text, tone),
+      onOpen: (session) => this.open(session, true),
+    });
+    this.details = new Details(
+      this.api,
+      () => this.memory.load(),
+      (frame) => this.#numbersRead(frame),
+    );
+    this.#listen();
+  }
+
+  start() {
+    this.layout.start();
+    this.#fillAssistants();
+    this.sessions.load();
+    if (this.data.session) this.open(this.data.session, false);
+    else this.#openEmpty();
+    if (matchMedia("(hover: hover)").matches) this.composer.focus();
+  }
+
+  // --- Sessions -------------------------------------------------------------------------------
+
+  /** @param {string} id @param {boolean} isNew an entry of its own in the browser's history */
+  async open(id, isNew) {
+    if (this.conversation?.id === id) {
+      this.layout.closeDrawers();
+      return;
+    }
+    this.#leave();
+    const address = `/chat/${id}/`;
+    if (isNew) history.pushState(null, "", address);
+    else if (location.pathname !== address) history.replaceState(null, "", address);
+    const conversation = this.#makeConversation(id);
+    this.conversation = conversation;
+    this.sessions.setCurrent(id);
+    this.details.setSession(id);
+    this.memory.setSession(id);
+    this.composer.show(this.drafts.load(id));
+    this.#describe(this.sessions.sessions.get(id) ?? null);
+    byId("assistant-choice").hidden = true;
+    this.status.setConnection({ name: "connecting" });
+    await conversation.open();
+    if (this.conversation !== conversation) return;
+    const turn = conversation.newestTurn;
+    if (turn && !this.details.turn) this.details.setTurn(turn, null);
+  }
+
+  #openEmpty() {
+    this.#leave();
+    this.sessions.setCurrent(null);
+    this.details.setSession(null);
+    this.memory.setSession(null);
+    this.composer.show(this.drafts.load(null));
+    this.#describe(null);
+    byId("assistant-choice").hidden = this.data.assistants.length < 2;
+    this.#showWelcome(this.#chosenAssistant());
+  }
+
+  #leave() {
+    this.conversation?.dispose();
+    this.conversation = null;
+    hideWelcome();
+    this.status.reset();
+    this.composer.setClosed(false);
+    this.composer.setRunning(false, false);
+    byId("to-latest").hidden = true;
+    this.layout.closeDrawers();
+  }
+
+  async #newChat() {
+    const { assistants, demo_assistants: demo } = this.data;
+    const slug = assistants.length > 1 ? await chooseAssistant(assistants, demo) : assistants[0]?.slug;
+    if (!slug) return;
+    const current = this.conversation;
+    if (!current || !current.isEmpty || current.session?.assistant.slug !== slug) {
+      try {
+        await this.#create(slug);
+      } catch (error) {
+        this.composer.say(/** @type {Error} */ (error).message);
+        return;
+      }
+    }
+    this.layout.closeDrawers();
+    this.composer.focus();
+  }
+
+  /** @param {string | undefined} assistant */
+  async #create(assistant) {
+    const session = await this.api.post("sessions/", assistant ? { assistant } : {});
+    this.sessions.update(session);
+    await this.open(session.id, true);
+  }
+
+  /** @param {string} id */
+  #makeConversation(id) {
+    const isCurrent = () => this.conversation?.id === id;
+    return new Conversation(id, {
+      api: this.api,
+      drafts: this.drafts,
+      announcer: this.announcer,
+      elements: {
+        container: byId("messages"),
+        scroller: byId("scroller"),
+        olderNote: byId("older"),
+        newerNote: byId("newer"),
+      },
+      onSession: (session) => {
+        this.sessions.update(session);
+        if (isCurrent()) this.#describe(session);
+      },
+      onMessages: (isEmpty) => isCurrent() && this.#messagesChanged(isEmpty),
+      onConnection: (state) => {
+        if (state.name === "signed-out") this.#signedOut();
+        else this.status.setConnection(state);
+      },
+      onRunning: (isRunning, isStopping) => {
+        this.status.setRunning(isRunning, isStopping);
+        this.composer.setRunning(isRunning, isStopping);
+      },
+      onContext: (context) => this.details.setTurn(context.turn, context),
+      onShowContext: (turn) => this.#showContext(turn),
+      onGone: (why) => this.#gone(id, why),
+      onMemory: (isOn) => this.memory.setMemory(isOn),
+      onGivenBack: (text, why) => {
+        this.composer.giveBack(text);
+        this.composer.say(why);
+      },
+      onNotice: (text, tone) => this.composer.say(text, tone),
+      onScroll: () => isCurrent() && this.#scrolled(),
+    });
+  }
+
+  #makeSessionList() {
+    return new SessionList({
+      api: this.api,
+      container: byId("session-list"),
+      onOpen: (id) => this.open(id, true),
+      onRenamed: (session) => session.id === this.conversation?.id && this.#describe(session),
+      onDeleted: (id) => id === this.conversation?.id && this.#openNewest(),
+      onProblem: (text) => this.composer.say(text),
+    });
+  }
+
+  #openNewest() {
+    const { newest } = this.sessions;
+    if (newest) this.open(newest.id, true);
+    else {
+      history.pushState(null, "", "/");
+      this.#openEmpty();
+    }
+  }
+
+  // --- Writing --------------------------------------------------------------------------------
+
+  #makeComposer() {
+    return new Composer({
+      limit: this.data.max_message_chars,
+      onSend: (text) => this.#send(text),
+      onCommand: (command) => this.#command(command),
+      onStop: () => this.conversation?.stop(),
+      onShortcuts: showShortcuts,
+      onDraft: (text) => this.drafts.save(this.conversation?.id ?? null, text),
+    });
+  }
+
+  /** @param {string} text @returns {Promise<string>} */
+  async #send(text) {
+    if (!this.conversation) await this.#create(byId("assistant-select").value || undefined);
+    if (!this.conversation?.session) return "This conversation is not loaded yet; send it again in a moment.";
+    return this.conversation.send(text);
+  }
+
+  /** @param {any} command @returns {Promise<string>} */
+  async #command(command) {
+    if (command.name === "remember") return this.memory.remember(command.key, command.value);
+    await this.#newChat();
+    return "";
+  }
+
+  // --- What is shown --------------------------------------------------------------------------
+
+  /** @param {import("./types.js").Session | null} session */
+  #describe(session) {
+    const title = session ? titleOf(session) : "";
+    byId("title").textContent = title || "New conversation";
+    document.title = title ? `${title} · Chat` : "Chat";
+    byId("assistant-name").textContent = session?.assistant.name ?? "";
+    const slug = session?.assistant.slug ?? this.#chosenAssistant()?.slug ?? "";
+    byId("demo-pill").hidden = !this.data.demo_assistants.includes(slug);
+    byId("temporary-pill").hidden = !session?.is_temporary;
+  }
+
+  /** @param {boolean} isEmpty */
+  #messagesChanged(isEmpty) {
+    if (isEmpty) this.#showWelcome(this.conversation?.session?.assistant ?? null);
+    else hideWelcome();
+  }
+
+  /** @param {{slug: string, name: string} | null} assistant */
+  #showWelcome(assistant) {
+    const isDemo = this.data.demo_assistants.includes(assistant?.slug ?? "");
+    showWelcome(assistant, isDemo, (text) => this.composer.setText(text));
+  }
+
+  /** @param {string} id @param {"missing" | "deleted"} why */
+  #gone(id, why) {
+    this.sessions.remove(id);
+    if (this.conversation?.id !== id) return;
+    this.status.reset();
+    this.composer.setRunning(false, false);
+    this.composer.setClosed(true);
+    this.drafts.save(id, "");
+    this.details.setSession(null);
+    this.memory.setSession(null);
+    hideWelcome();
+    showGone(why, () => {
+      this.conversation = null;
+      this.#newChat();
+    });
+  }
+
+  #signedOut() {
+    this.drafts.close();
+    this.conversation?.disconnect();
+    this.status.setConnection({ name: "signed-out" });
+    this.composer.setRunning(false, false);
+    this.composer.setClosed(true);
+  }
+
+  /** @param {string} turn */
+  #showContext(turn) {
+    if (this.details.turn !== turn) this.details.setTurn(turn, null);
+    this.details.select("tab-sent");
+    this.layout.setDetails(true, true);
+  }
+
+  /** @param {import("./types.js").ContextFrame} frame */
+  #numbersRead(frame) {
+    if (frame.turn === this.conversation?.newestTurn) this.conversation.showWindow(frame);
+  }
+
+  #scrolled() {
+    const { conversation } = this;
+    if (!conversation) return;
+    byId("to-latest").hidden = conversation.position.isAtEnd && !conversation.list.hasAfter;
+    byId("conversation").toggleAttribute("data-scrolled", byId("scroller").scrollTop > SCROLLED);
+  }
+
+  #fillAssistants() {
+    const options = this.data.assistants.map((each) => element("option", { value: each.slug, text: each.name }));
+    byId("assistant-select").replaceChildren(...options);
+  }
+
+  #chosenAssistant() {
+    const slug = byId("assistant-select").value;
+    return this.data.assistants.find((each) => each.slug === slug) ?? this.data.assistants[0] ?? null;
+  }
+
+  // --- The window -----------------------------------------------------------------------------
+
+  #listen() {
+    byId("new-chat").addEventListener("click", () => this.#newChat());
+    byId("to-latest").addEventListener("click", () => this.conversation?.toLatest());
+    byId("context-line").addEventListener("click", () => this.#showContext(this.details.turn ?? ""));
+    byId("assistant-select").addEventListener("change", () => {
+      this.#describe(null);
+      this.#showWelcome(this.#chosenAssistant());
+    });
+    byId("sign-out").addEventListener("submit", () => {
+      this.drafts.close();
+      forgetDrafts();
+    });
+    addEventListener("popstate", () => {
+      const id = ADDRESS.exec(location.pathname)?.[1];
+      if (id) this.open(id, false);
+      else this.#openEmpty();
+    });
+    addEventListener("keydown", (event) => this.#onKey(event));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    if (isComposing(event) || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape") {
+      if (!this.layout.closeDrawers()) this.conversation?.stop();
+      return;
+    }
+    if (isTextField(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "?") showShortcuts();
+    else if (event.key === "/") this.composer.focus();
+    else return;
+    event.preventDefault();
+  }
+}
+
+new ChatPage().start();

@@ -1,0 +1,206 @@
+/** The messages on the page: a window over a conversation that may be very long. */
+
+import { element } from "./dom.js";
+import { MessageView } from "./message-view.js";
+
+const PAGE = 50;
+const MOST = 250; // messages in the document; beyond, the far side goes and is loaded again on return
+const AHEAD = 600; // px before the edge at which the next page is fetched
+
+/**
+ * @typedef {object} ListDependencies
+ * @property {HTMLElement} container
+ * @property {HTMLElement} scroller
+ * @property {HTMLElement} olderNote
+ * @property {HTMLElement} newerNote
+ * @property {import("./reading-position.js").ReadingPosition} position
+ * @property {(query: string) => Promise<import("./types.js").MessagePage>} fetchPage
+ * @property {import("./message-view.js").MessageActions} actions
+ */
+
+export class MessageList {
+  /** @param {ListDependencies} dependencies */
+  constructor(dependencies) {
+    this.need = dependencies;
+    /** @type {MessageView[]} */
+    this.views = [];
+    this.hasBefore = false;
+    this.hasAfter = false;
+    this.forgetLine = 0;
+    this.windowFrom = 0;
+    this.isRunning = false;
+    this.isLoading = false;
+    this.isDisposed = false;
+    this.forgetMark = element("p", { class: "divider divider-forget" });
+    this.forgetMark.textContent = "Memory was cleared here. Nothing above is sent to the model.";
+    this.windowMark = element("p", { class: "divider" });
+    this.windowMark.textContent = "The model was sent what follows.";
+    this.onScroll = () => this.#loadMore();
+    dependencies.scroller.addEventListener("scroll", this.onScroll, { passive: true });
+    dependencies.container.replaceChildren();
+  }
+
+  get last() {
+    return this.views.at(-1) ?? null;
+  }
+
+  /** @param {string} id */
+  find(id) {
+    return this.views.find((view) => view.id === id) ?? null;
+  }
+
+  /** @param {import("./types.js").MessagePage} page */
+  reset(page) {
+    this.views.forEach((view) => view.element.remove());
+    this.views = [];
+    page.results.forEach((message) => this.#insert(this.#view(message)));
+    this.hasBefore = page.has_before;
+    this.hasAfter = page.has_after;
+    this.refresh();
+  }
+
+  /** The newest page again: what is gone goes, what changed is drawn anew. */
+  merge(/** @type {import("./types.js").MessagePage} */ page) {
+    const isJoined = page.results.some((message) => this.find(message.id)) || !page.has_before;
+    if (!isJoined || this.hasAfter) {
+      this.reset(page);
+      return;
+    }
+    const first = page.results[0]?.seq ?? 0;
+    const kept = new Set(page.results.map((message) => message.id));
+    this.#drop((view) => view.seq >= first && !kept.has(view.id));
+    page.results.forEach((message) => this.upsert(message));
+    if (!page.results.length) this.#drop(() => true);
+    this.refresh();
+  }
+
+  /**
+   * @param {import("./types.js").Message} message
+   * @param {import("./answer-view.js").AnswerView | null} [answer] that showed it so far
+   */
+  upsert(message, answer = null) {
+    const known = this.find(message.id);
+    if (known) known.update(message);
+    else if (!this.hasAfter) this.#insert(this.#view(message, answer), answer);
+    this.refresh();
+  }
+
+  /** Messages after one leave the branch: its answer is written anew. @param {number} seq */
+  dropAfter(seq) {
+    this.#drop((view) => view.seq > seq);
+    this.refresh();
+  }
+
+  /** Places that depend on the neighbours: the last message, the forget line, the window. */
+  refresh() {
+    this.views.forEach((view, index) => {
+      const isLast = index === this.views.length - 1 && !this.hasAfter;
+      const input = view.message.role === "user" ? view.seq : (this.views[index - 1]?.seq ?? 0);
+      view.setPlace(isLast, !this.isRunning && input > this.forgetLine);
+    });
+    this.#mark(this.forgetMark, this.forgetLine ? this.forgetLine + 1 : 0, true);
+    const isShown = this.windowFrom > this.forgetLine + 1;
+    this.#mark(this.windowMark, isShown ? this.windowFrom : 0, false);
+  }
+
+  async toLatest() {
+    if (!this.hasAfter) return;
+    const page = await this.need.fetchPage(`limit=${PAGE}`);
+    if (!this.isDisposed) this.reset(page);
+  }
+
+  dispose() {
+    this.isDisposed = true;
+    this.need.scroller.removeEventListener("scroll", this.onScroll);
+    this.need.container.replaceChildren();
+    this.need.olderNote.hidden = true;
+    this.need.newerNote.hidden = true;
+  }
+
+  // --- The document ---------------------------------------------------------------------------
+
+  /**
+   * @param {import("./types.js").Message} message
+   * @param {import("./answer-view.js").AnswerView | null} [answer]
+   */
+  #view(message, answer = null) {
+    return new MessageView(message, this.need.actions, answer);
+  }
+
+  /**
+   * @param {MessageView} view
+   * @param {import("./answer-view.js").AnswerView | null} [answer] whose place it takes
+   */
+  #insert(view, answer = null) {
+    const next = this.views.findIndex((other) => other.seq > view.seq);
+    const at = next < 0 ? this.views.length : next;
+    const before = this.views[at - 1];
+    this.views.splice(at, 0, view);
+    if (answer?.element.isConnected && next < 0) answer.element.replaceWith(view.element);
+    else if (before) before.element.after(view.element);
+    else this.need.container.prepend(view.element);
+  }
+
+  /** @param {(view: MessageView) => boolean} isGone */
+  #drop(isGone) {
+    this.views.filter(isGone).forEach((view) => view.element.remove());
+    this.views = this.views.filter((view) => !isGone(view));
+  }
+
+  /**
+   * A line before the first message from `seq` on; none for 0 or while its place is not loaded.
+   * @param {HTMLElement} mark @param {number} seq @param {boolean} atEnd also after all messages
+   */
+  #mark(mark, seq, atEnd) {
+    const index = this.views.findIndex((view) => view.seq >= seq);
+    const isBetween = index > 0 || (index === 0 && !this.hasBefore && atEnd);
+    if (seq && isBetween) this.views[index].element.before(mark);
+    else if (seq && index < 0 && atEnd && this.last && !this.hasAfter) this.last.element.after(mark);
+    else mark.remove();
+  }
+
+  // --- Pages ----------------------------------------------------------------------------------
+
+  async #loadMore() {
+    const { scroller } = this.need;
+    if (this.isLoading || this.isDisposed || !this.views.length) return;
+    const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
+    const isUp = this.hasBefore && scroller.scrollTop < AHEAD;
+    if (!isUp && !(this.hasAfter && below < AHEAD)) return;
+    this.isLoading = true;
+    const note = isUp ? this.need.olderNote : this.need.newerNote;
+    const query = isUp ? `before=${this.views[0].seq}` : `after=${this.last?.seq}`;
+    try {
+      note.hidden = false;
+      const page = await this.need.fetchPage(`${query}&limit=${PAGE}`);
+      if (!this.isDisposed) this.need.position.hold(() => this.#inSight(), () => this.#join(page, isUp));
+    } catch (error) {
+      console.info("More messages could not be loaded; scrolling tries again.", error);
+    } finally {
+      note.hidden = true;
+      this.isLoading = false;
+    }
+  }
+
+  /** @param {import("./types.js").MessagePage} page @param {boolean} isUp */
+  #join(page, isUp) {
+    this.need.olderNote.hidden = true;
+    page.results.forEach((message) => this.find(message.id) ?? this.#insert(this.#view(message)));
+    if (isUp) this.hasBefore = page.has_before;
+    else this.hasAfter = page.has_after;
+    const excess = this.views.length - MOST;
+    if (excess > 0 && !this.isRunning) {
+      const gone = new Set(isUp ? this.views.slice(-excess) : this.views.slice(0, excess));
+      this.#drop((view) => gone.has(view));
+      if (isUp) this.hasAfter = true;
+      else this.hasBefore = true;
+    }
+    this.refresh();
+  }
+
+  #inSight() {
+    const top = this.need.scroller.getBoundingClientRect().top;
+    const seen = this.views.find((view) => view.element.getBoundingClientRect().bottom > top);
+    return seen?.element ?? null;
+  }
+}

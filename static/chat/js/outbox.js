@@ -1,0 +1,125 @@
+/** What goes out: the one message on its way, and the orders that wait for an answer. */
+
+import { element, newId } from "./dom.js";
+import { number } from "./format.js";
+
+/**
+ * @typedef {object} OutboxDependencies
+ * @property {string} session
+ * @property {import("./drafts.js").Drafts} drafts
+ * @property {HTMLElement} container of the messages
+ * @property {import("./reading-position.js").ReadingPosition} position
+ * @property {(frame: import("./types.js").Frame) => boolean} transmit
+ * @property {(text: string, why: string) => void} giveBack a refused message returns to the box
+ */
+
+export class Outbox {
+  /** @param {OutboxDependencies} dependencies */
+  constructor(dependencies) {
+    this.need = dependencies;
+    this.maxFrameBytes = Infinity;
+    /** @type {import("./drafts.js").Pending | null} */
+    this.pending = null;
+    /** @type {Set<string>} */
+    this.orders = new Set();
+    this.note = element("p", { class: "quiet", role: "status" });
+    this.bubble = element(
+      "article",
+      { class: "message message-user", "data-pending": true, "data-live": true },
+      element("h2", { class: "sr-only", text: "You" }),
+    );
+  }
+
+  /** A message that a reload interrupted goes on its way again, with the same id. */
+  restore() {
+    const kept = this.need.drafts.pending(this.need.session);
+    if (kept) this.#hold(kept);
+  }
+
+  /**
+   * Show a message at once and send it as soon as there is a connection.
+   * @param {string} text
+   * @param {string | null} parent the newest message that its writer has seen
+   * @returns {string} why it cannot be sent; empty when it is on its way
+   */
+  send(text, parent) {
+    const pending = { clientId: newId(), text, parent };
+    const size = new TextEncoder().encode(JSON.stringify(frameOf(pending))).length;
+    if (size > this.maxFrameBytes) {
+      return (
+        `The message takes ${number(size)} bytes on its way; ` +
+        `${number(this.maxFrameBytes)} are allowed. Shorten it.`
+      );
+    }
+    this.#hold(pending);
+    this.transmit();
+    return "";
+  }
+
+  /** Send, or send again, what has not been accepted yet. */
+  transmit() {
+    if (!this.pending) return;
+    const isOut = this.need.transmit(frameOf(this.pending));
+    this.note.textContent = isOut ? "Sending" : "Will be sent when the connection is back";
+  }
+
+  connectionLost() {
+    if (this.pending) this.note.textContent = "Will be sent when the connection is back";
+  }
+
+  /** @param {string} clientId @returns {boolean} whether it was the message on its way */
+  accepted(clientId) {
+    this.orders.delete(clientId);
+    if (this.pending?.clientId !== clientId) return false;
+    this.#release();
+    return true;
+  }
+
+  /** @param {string | null} clientId @param {string} why @returns {boolean} whether it was one of ours */
+  refused(clientId, why) {
+    if (clientId && this.orders.delete(clientId)) return false;
+    if (!this.pending || (clientId && this.pending.clientId !== clientId)) return false;
+    const { text } = this.pending;
+    this.#release();
+    this.need.giveBack(text, why);
+    return true;
+  }
+
+  /**
+   * `turn.retry` or `turn.regenerate`.
+   * @param {string} type @param {string} turn @returns {boolean} whether it went out
+   */
+  order(type, turn) {
+    const clientId = newId();
+    const isOut = this.need.transmit({ type, turn, client_id: clientId });
+    if (isOut) this.orders.add(clientId);
+    return isOut;
+  }
+
+  /** @param {import("./drafts.js").Pending} pending */
+  #hold(pending) {
+    this.pending = pending;
+    this.need.drafts.keepPending(this.need.session, pending);
+    const body = element("div", { class: "body" });
+    body.append(element("div", { class: "plain", dir: "auto", text: pending.text }));
+    this.bubble.replaceChildren(this.bubble.firstElementChild, body, this.note);
+    this.need.container.append(this.bubble);
+    this.need.position.toEnd();
+  }
+
+  #release() {
+    this.pending = null;
+    this.need.drafts.keepPending(this.need.session, null);
+    this.bubble.remove();
+  }
+}
+
+/** @param {import("./drafts.js").Pending} pending @returns {import("./types.js").Frame} */
+function frameOf(pending) {
+  return {
+    type: "message.send",
+    client_id: pending.clientId,
+    text: pending.text,
+    parent: pending.parent,
+  };
+}

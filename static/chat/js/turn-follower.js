@@ -1,0 +1,176 @@
+/** The running turn of a conversation: from `turn.accepted` over its text to its end. */
+
+import { AnswerView } from "./answer-view.js";
+import { spokenEnd } from "./turn-notes.js";
+
+/**
+ * @typedef {object} FollowerDependencies
+ * @property {import("./message-list.js").MessageList} list
+ * @property {HTMLElement} container
+ * @property {import("./reading-position.js").ReadingPosition} position
+ * @property {import("./announcer.js").Announcer} announcer
+ * @property {(turn: string) => void} askSync
+ * @property {() => void} reload something was missed: read the conversation again
+ * @property {(isRunning: boolean, isStopping: boolean) => void} onRunning
+ */
+
+export class TurnFollower {
+  /** @param {FollowerDependencies} dependencies */
+  constructor(dependencies) {
+    this.need = dependencies;
+    /** @type {AnswerView | null} */
+    this.answer = null;
+    this.isStopping = false;
+    /** @type {Set<string>} */
+    this.ended = new Set();
+    this.reloadedFor = "";
+  }
+
+  get turn() {
+    return this.answer?.turn ?? null;
+  }
+
+  /**
+   * A turn runs: show that, and what is stored of it.
+   * @param {string} turn @param {string} [stored]
+   */
+  begin(turn, stored = "") {
+    if (this.turn === turn) return;
+    this.#forget();
+    this.answer = new AnswerView(turn, (write) => {
+      write();
+      this.need.position.follow();
+    });
+    if (stored) this.answer.showStored(stored);
+    this.need.container.append(this.answer.element);
+    this.#setRunning(true);
+    this.need.announcer.begin();
+    this.need.position.follow();
+  }
+
+  /** The page was read again. @param {import("./types.js").Message[]} messages */
+  adopt(messages) {
+    for (const message of messages) {
+      const turn = message.turn;
+      if (turn && turn.status !== "running") this.ended.add(turn.id);
+    }
+    const last = messages.at(-1);
+    if (last?.turn?.status === "running") {
+      this.begin(last.turn.id, last.role === "assistant" ? (last.content ?? "") : "");
+    } else if (this.answer) {
+      this.#forget();
+      this.#setRunning(false);
+    }
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  onAccepted(frame) {
+    if (this.ended.has(frame.turn) || this.turn === frame.turn) return;
+    const { list } = this.need;
+    const turn = runningTurn(frame);
+    const known = list.find(frame.message.id);
+    if (known) {
+      this.#forget();
+      list.dropAfter(known.seq);
+      known.update({ ...known.message, turn });
+    } else if (list.hasAfter || frame.message.parent !== (list.last?.id ?? null)) {
+      this.need.reload();
+      return;
+    } else {
+      list.upsert({
+        ...frame.message,
+        role: "user",
+        is_partial: false,
+        created_at: new Date().toISOString(),
+        token_count: null,
+        turn,
+      });
+    }
+    this.begin(frame.turn);
+  }
+
+  /** `turn.snapshot`, `turn.delta`, `turn.html`. @param {import("./types.js").Frame} frame */
+  onText(frame) {
+    if (this.ended.has(frame.turn)) return;
+    if (!this.answer || this.answer.turn !== frame.turn) {
+      this.#missed(frame.turn);
+      return;
+    }
+    const isWhole = this.answer.apply(frame);
+    if (frame.type === "turn.delta") this.need.announcer.hear(frame.text);
+    if (!isWhole) this.need.askSync(frame.turn);
+  }
+
+  /** @param {import("./types.js").Frame} frame */
+  onEnded(frame) {
+    const { list } = this.need;
+    this.ended.add(frame.turn);
+    const isMine = this.turn === frame.turn;
+    const answer = isMine ? this.answer : null;
+    const input = list.find(frame.summary.input);
+    if (!input && !list.hasAfter) this.need.reload();
+    if (isMine) {
+      this.answer = null;
+      this.isStopping = false;
+      list.isRunning = false;
+      this.need.announcer.end(spokenEnd(frame.summary.status, frame.error));
+    }
+    input?.update({ ...input.message, turn: frame.summary });
+    if (frame.message && input) list.upsert(frame.message, answer);
+    answer?.dispose();
+    answer?.element.remove();
+    list.refresh();
+    this.need.position.follow();
+    if (isMine) this.need.onRunning(false, false);
+  }
+
+  /** @returns {{turn: string, seen: number} | null} what to tell the server */
+  stop() {
+    if (!this.answer || this.isStopping) return null;
+    this.answer.freeze();
+    this.isStopping = true;
+    this.need.onRunning(true, true);
+    return { turn: this.answer.turn, seen: this.answer.painted };
+  }
+
+  dispose() {
+    this.#forget();
+  }
+
+  /** @param {string} turn */
+  #missed(turn) {
+    if (this.reloadedFor === turn) return;
+    this.reloadedFor = turn;
+    this.need.reload();
+  }
+
+  #forget() {
+    this.answer?.dispose();
+    this.answer?.element.remove();
+    this.answer = null;
+    this.isStopping = false;
+  }
+
+  /** @param {boolean} isRunning */
+  #setRunning(isRunning) {
+    this.need.list.isRunning = isRunning;
+    this.need.list.refresh();
+    this.need.onRunning(isRunning, false);
+  }
+}
+
+/** @param {import("./types.js").Frame} frame @returns {import("./types.js").Turn} */
+function runningTurn(frame) {
+  return {
+    id: frame.turn,
+    input: frame.message.id,
+    number: frame.number,
+    status: "running",
+    finish_reason: "",
+    error: null,
+    model: "",
+    ms: null,
+    usage: { input: null, cached_input: null, output: null },
+    answers: 1,
+  };
+}

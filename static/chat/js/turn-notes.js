@@ -1,0 +1,50 @@
+/** How a turn ended, in a sentence, where there is something to say. */
+
+import { characters, counted } from "./format.js";
+
+/**
+ * @param {import("./types.js").Turn} turn
+ * @param {import("./types.js").Message} message the answer, or the input that has none
+ * @returns {{text: string, tone: string, canRetry: boolean} | null}
+ */
+export function turnNote(turn, message) {
+  const isAnswer = message.role === "assistant";
+  if (turn.status === "stopped") {
+    const where = isAnswer
+      ? `after ${counted(characters(message.content ?? ""), "character")}`
+      : "before anything was written";
+    return { text: `Stopped by you ${where}.`, tone: "plain", canRetry: true };
+  }
+  if (turn.status === "interrupted") {
+    const kept = isAnswer ? "What was written is kept." : "Your message is kept.";
+    return {
+      text: `The server stopped while it was answering. ${kept}`,
+      tone: "warn",
+      canRetry: true,
+    };
+  }
+  if (turn.status === "failed") {
+    const why = turn.error?.detail || "The model gave no answer.";
+    return {
+      text: `This answer failed: ${why}`,
+      tone: "danger",
+      canRetry: true,
+    };
+  }
+  if (turn.status === "completed" && isAnswer && turn.finish_reason === "length") {
+    return {
+      text: "The answer was cut off: it reached the model's limit of length.",
+      tone: "warn",
+      canRetry: false,
+    };
+  }
+  return null;
+}
+
+/** @param {string} status @param {import("./types.js").TurnError | null} error */
+export function spokenEnd(status, error) {
+  if (status === "stopped") return "The answer was stopped.";
+  if (status === "interrupted") return "The answer was interrupted. You can try again.";
+  if (status === "failed") return `The answer failed. ${error?.detail ?? ""}`;
+  return "The answer is complete.";
+}

@@ -1,0 +1,73 @@
+/**
+ * Shapes of the REST API and the websocket, as far as the page reads them.
+ *
+ * @typedef {{code: string, detail: string, retryable: boolean}} TurnError
+ *
+ * @typedef {object} Turn
+ * @property {string} id
+ * @property {string} input id of the user message
+ * @property {number} number
+ * @property {"running" | "completed" | "failed" | "stopped" | "interrupted"} status
+ * @property {string} finish_reason
+ * @property {TurnError | null} error
+ * @property {string} model
+ * @property {number | null} ms
+ * @property {{input: number | null, cached_input: number | null, output: number | null}} usage
+ * @property {number} answers runs for the same input
+ *
+ * @typedef {object} Message
+ * @property {string} id
+ * @property {string | null} parent
+ * @property {number} seq
+ * @property {"system" | "user" | "assistant" | "tool"} role
+ * @property {string | null} content
+ * @property {string} html sanitised by the server
+ * @property {boolean} is_partial
+ * @property {string} created_at
+ * @property {number | null} token_count
+ * @property {Turn | null} turn
+ *
+ * @typedef {{results: Message[], has_before: boolean, has_after: boolean}} MessagePage
+ *
+ * @typedef {object} Session
+ * @property {string} id
+ * @property {string} title
+ * @property {{slug: string, name: string}} assistant
+ * @property {boolean} is_temporary
+ * @property {boolean | null} memory_enabled
+ * @property {number} memory_starts_after
+ * @property {number} message_count
+ * @property {string | null} running
+ * @property {string} last_active_at
+ *
+ * @typedef {object} Preference
+ * @property {number} id
+ * @property {string} key
+ * @property {string} text
+ * @property {string} scope
+ * @property {"active" | "disabled"} status
+ * @property {string} origin
+ * @property {string | null} source_session
+ * @property {number | null} source_seq
+ *
+ * @typedef {object} ContextFrame what the request of a turn holds, in numbers
+ * @property {string} turn
+ * @property {number} tokens
+ * @property {number} budget
+ * @property {{from_seq: number | null, through_seq: number | null, messages: number}} window
+ * @property {number} [of] messages before the input
+ * @property {Record<string, number>} left_out
+ * @property {{id: number | string, key: string, text?: string}[]} preferences
+ *
+ * @typedef {object} PageData
+ * @property {string | null} session
+ * @property {string} user
+ * @property {{slug: string, name: string}[]} assistants
+ * @property {string[]} demo_assistants
+ * @property {number} max_message_chars
+ * @property {boolean} memory_available
+ *
+ * @typedef {Record<string, any> & {type: string}} Frame
+ */
+
+export {};
