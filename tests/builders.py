@@ -18,6 +18,7 @@ from django.contrib.auth.models import Permission
 from django.db import transaction
 from django.utils import timezone
 
+from chat import records
 from chat.models import (
     Assistant,
     ChatMessage,
@@ -30,6 +31,8 @@ from chat.models import (
     Tenant,
 )
 from chat.models.tenants import DEFAULT_TENANT_SLUG
+from memory import preferences
+from memory.models import MemorySnapshot, UserPreference
 
 PASSWORD = "password-of-tests"
 PROMPT = "You are a helpful assistant."
@@ -198,6 +201,57 @@ def record(
         token_encoding="o200k_base",
         **fields,
     )
+
+
+def proven_record(turn: ChatTurn, **fields: Any) -> ContextRecord:
+    """As `record`, with the proof that the engine would have written."""
+    made = record(turn, **fields)
+    made.proof = records.prove(records.rebuild(made).request)
+    made.save(update_fields=["proof"])
+    return made
+
+
+def snapshot(chat_session: ChatSession, **fields: Any) -> MemorySnapshot:
+    """A snapshot that holds every message of the chosen branch, as of the current epoch."""
+    rows = chat_session.messages.filter(is_on_path=True).order_by("seq")
+    fields.setdefault("messages", [_stored(each) for each in rows])
+    fields.setdefault("through_seq", chat_session.next_seq - 1)
+    fields.setdefault("memory_epoch", chat_session.memory_epoch)
+    return MemorySnapshot.objects.create(chat_session=chat_session, **fields)
+
+
+def preference(
+    person: Any, key: str = "language", text: str = "Answer in English.", **fields: Any
+) -> UserPreference:
+    """An active preference in the default tenant, unless `tenant` or `status` say otherwise."""
+    owner = fields.pop("tenant", None) or tenant(DEFAULT_TENANT_SLUG)
+    made = preferences.remember(
+        owner.pk,
+        person.pk,
+        fields.pop("scope", "all"),
+        key,
+        text,
+        origin=fields.pop("origin", "user"),
+    )
+    if fields.pop("status", "active") == "disabled":
+        preferences.disable(owner.pk, person.pk, made.pk)
+    if fields:
+        UserPreference.objects.filter(pk=made.pk).update(**fields)
+    made.refresh_from_db()
+    return made
+
+
+def _stored(message: ChatMessage) -> dict[str, Any]:
+    return {
+        "role": message.role,
+        "content": message.content,
+        "seq": message.seq,
+        "id": str(message.pk),
+        "turn": str(message.turn_id) if message.turn_id else None,
+        "is_partial": message.is_partial,
+        "tokens": message.token_count,
+        "encoding": message.token_encoding,
+    }
 
 
 def _manifest(
