@@ -10,7 +10,6 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -143,7 +142,7 @@ class TurnStarter(AsyncEndpoint):
             return Response(with_cleaned(await finished(told), body))
         first = await anext(told)  # refusals are raised here, while there is a status to give them
         return StreamingHttpResponse(
-            server_sent(first, told),
+            ServerSentEvents(first, told),
             content_type=EVENT_STREAM,
             headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
         )
@@ -281,17 +280,26 @@ async def finished(told: AsyncGenerator[Frame | None, None]) -> Frame:
     return {**last["summary"], "message": last["message"]}
 
 
-async def server_sent(
-    first: Frame | None, told: AsyncGenerator[Frame | None, None]
-) -> AsyncIterator[bytes]:
-    """Frames as server-sent events: the type as the event's name, the frame as its data."""
-    async with aclosing(told):
-        yield event(first)
-        async for frame in told:
+class ServerSentEvents:
+    """The frames of a turn as the body of a response; the reader leaves when it is closed."""
+
+    def __init__(self, first: Frame | None, told: AsyncGenerator[Frame | None, None]) -> None:
+        self._first = first
+        self._told = told
+        self._loop = asyncio.get_running_loop()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield event(self._first)
+        async for frame in self._told:
             yield event(frame)
+
+    def close(self) -> None:
+        """Django calls this in a thread once the response is over, also when its reader left."""
+        asyncio.run_coroutine_threadsafe(self._told.aclose(), self._loop)
 
 
 def event(frame: Frame | None) -> bytes:
+    """One server-sent event: the frame's type as its name, the frame as its data."""
     if frame is None:
         return b": still here\n\n"
     return f"event: {frame['type']}\ndata: {json.dumps(frame)}\n\n".encode()

@@ -590,7 +590,8 @@ def test_a_run_that_is_killed_has_done_whole_sessions_and_the_next_one_does_the_
     for _ in range(5):
         aged(99)
     monkeypatch.setattr(idle_sessions, "BATCH", 2)
-    delete, done = idle_sessions.delete_session, []
+    delete = idle_sessions.delete_session
+    done: list[uuid.UUID] = []
 
     def die_at_the_fourth(session_id: uuid.UUID, **options: Any) -> Removed:
         if len(done) == 3:
