@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import uuid
+
+from chat.retention.idle_sessions import LONGEST_DAYS
 
 
 def session_id(text: str) -> uuid.UUID:
@@ -19,6 +22,8 @@ def session_id(text: str) -> uuid.UUID:
 
 def days(text: str) -> int:
     """A number of days, 1 or more."""
-    if not text.isdecimal() or not 1 <= int(text) <= 36500:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days: give 1 to 36500")
+    if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= LONGEST_DAYS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of days: give 1 to {LONGEST_DAYS}"
+        )
     return int(text)
