@@ -270,7 +270,7 @@ class FakeEndpoint:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
         connection = Connection(reader, writer, self._connections)
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, asyncio.CancelledError):  # cancelled when the test is over
             while received := await connection.next_request():
                 self.requests.append(received)
                 if not await connection.respond(received, self._reply_to(received)):

@@ -46,6 +46,11 @@ class ModelEndpoint(models.Model):
     context_window = models.PositiveIntegerField(
         default=32768, validators=[MinValueValidator(256)], help_text="Tokens."
     )
+    learned_context_window = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Tokens, as the endpoint said when it refused a request; empty = not known.",
+    )
     max_output_tokens = models.PositiveIntegerField(
         default=4096,
         validators=[MinValueValidator(1)],

@@ -7,33 +7,17 @@ next `seq`, read what the request needs, assemble it, record it.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 from django.db.models import F
 
-from chat import events, leases, records
+from chat import leases
 from chat.models import ChatMessage, ChatSession, ChatTurn
-from chat.turns import inputs, policies
-from chat.turns.history import SessionHistory, history_message
+from chat.turns import inputs, requests
 from chat.turns.orders import Begun, Order, Refused, Repeated
-from memory import context, recall
-from memory.blocks import PreferenceText
-from memory.context import HistoryMessage, Window
-from memory.recall import MemoryPolicy, SessionState
 
 TAKEOVERS = 3  # dead predecessors that one order may settle before it is refused
-
-
-@dataclass(frozen=True)
-class TurnMemory:
-    """What the window was read from, so that the snapshot can be replaced when the turn ends."""
-
-    state: SessionState
-    policy: MemoryPolicy
-    window: Window
-    current: HistoryMessage
 
 
 class _KnownClientId(Exception):
@@ -69,7 +53,7 @@ def _begin(order: Order) -> Begun:
     )
     placed = inputs.place(order, chat_session)
     turn = _create_turn(order, turn_id, chat_session, placed.message)
-    return _prepare(chat_session, turn, placed)
+    return requests.prepare(chat_session, turn, placed)
 
 
 def _take(order: Order, turn_id: uuid.UUID) -> None:
@@ -105,59 +89,3 @@ def _create_turn(
         endpoint_name=endpoint.name,
         model_name=endpoint.model,
     )
-
-
-# --- The request ----------------------------------------------------------------------------------
-
-
-def _prepare(chat_session: ChatSession, turn: ChatTurn, placed: inputs.Input) -> Begun:
-    """Read memory, assemble the request and record it."""
-    assistant, message = chat_session.assistant, placed.message
-    memory = _recall(chat_session, placed)
-    endpoint = assistant.endpoint
-    try:
-        assembled = context.assemble(
-            prompt=assistant.system_prompt,
-            window=memory[0].window,
-            current=memory[0].current,
-            preferences=memory[1],
-            budget=policies.request_budget(endpoint),
-            encoding=endpoint.encoding,
-            correction=endpoint.token_correction,
-        )
-    except (context.InputTooLong, context.PromptTooLong) as too_long:
-        raise Refused(
-            too_long.code, str(too_long), tokens=too_long.tokens, limit=too_long.limit
-        ) from None
-    record, request = records.write(turn, assembled, policies.request_parameters(assistant))
-    return Begun(
-        turn_id=turn.pk,
-        session_id=chat_session.pk,
-        record_id=record.pk,
-        spec=policies.endpoint_spec(endpoint),
-        request=request,
-        memory=memory[0],
-        frames=(
-            events.accepted(turn, message, placed.notes),
-            events.turn_context(turn, assembled.manifest, placed.count),
-            *placed.frames,
-        ),
-    )
-
-
-def _recall(
-    chat_session: ChatSession, placed: inputs.Input
-) -> tuple[TurnMemory, tuple[PreferenceText, ...]]:
-    state = SessionState(
-        id=chat_session.pk,
-        memory_epoch=chat_session.memory_epoch,
-        forget_line=chat_session.memory_starts_after,
-        newest_seq=placed.previous_seq,
-    )
-    policy = policies.memory_policy(chat_session)
-    reader = SessionHistory(
-        chat_session.pk, after=chat_session.memory_starts_after, before=placed.message.seq
-    )
-    recalled = recall.recall(reader, state, policies.owner_of(chat_session), policy)
-    current = history_message(placed.message)
-    return TurnMemory(state, policy, recalled.window, current), recalled.preferences

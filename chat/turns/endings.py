@@ -16,9 +16,9 @@ from django.db.models.functions import Now
 
 from chat import leases
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
-from chat.turns.begin import TurnMemory
 from chat.turns.history import history_message
 from chat.turns.orders import Begun, Outcome
+from chat.turns.requests import TurnMemory
 from memory import recall, tokens
 from memory.messages import Message
 

@@ -20,9 +20,10 @@ from django.utils import timezone
 from chat import leases, llm
 from chat.hops import hop, urgent_hop
 from chat.models import ChatTurn
+from chat.turns import requests
 from chat.turns.begin import begin
 from chat.turns.endings import finish, flush
-from chat.turns.orders import Begun, Order, Outcome, Repeated
+from chat.turns.orders import Begun, Order, Outcome, Refused, Repeated
 
 logger = logging.getLogger(__name__)
 
@@ -137,9 +138,28 @@ async def run(order: Order, control: Control, emit: Emit) -> Begun | Repeated:
     for frame in begun.frames:
         emit(frame)
     outcome = await _stream(begun, control, Answer(begun, emit))
+    if outcome is not None and outcome.was_too_long and control.asked is None:
+        begun, outcome = await _once_more(begun, outcome, control, emit)
     if outcome is not None:
         await asyncio.shield(_finish(begun, outcome))
     return begun
+
+
+async def _once_more(
+    begun: Begun, outcome: Outcome, control: Control, emit: Emit
+) -> tuple[Begun, Outcome | None]:
+    """The endpoint takes less than we thought: send less, once, and remember its limit."""
+    try:
+        begun = await urgent_hop(requests.shrink, begun, outcome.context_limit)
+    except leases.Lost as lost:
+        logger.info("%s", lost)
+        return begun, None
+    except Refused as refused:
+        failed = replace(outcome, error_code=refused.code, error_detail=refused.detail)
+        return begun, failed
+    for frame in begun.frames:
+        emit(frame)
+    return begun, await _stream(begun, control, Answer(begun, emit))
 
 
 async def _stream(begun: Begun, control: Control, answer: Answer) -> Outcome | None:
@@ -175,7 +195,8 @@ def _judge(control: Control, answer: Answer, model: asyncio.Task[None]) -> Outco
 
 def _judge_ended(answer: Answer, error: BaseException | None) -> Outcome:
     if isinstance(error, llm.LLMError):
-        return answer.outcome(Status.FAILED, code=error.code, detail=error.detail)
+        failed = answer.outcome(Status.FAILED, code=error.code, detail=error.detail)
+        return replace(failed, context_limit=error.context_limit)
     if error is not None:
         logger.error("Turn %s failed.", answer.begun.turn_id, exc_info=error)
         return answer.outcome(

@@ -56,7 +56,8 @@ class Begun:
     record_id: uuid.UUID
     spec: EndpointSpec
     request: dict[str, Any]
-    memory: Any  # turns.endings hands it back to memory when the turn ends
+    tokens: int  # our count of the request
+    memory: Any  # requests.TurnMemory: handed back to memory when the turn ends
     frames: tuple[dict[str, Any], ...] = field(default=())
 
 
@@ -74,3 +75,9 @@ class Outcome:
     output_tokens: int | None = None
     first_token_at: datetime | None = None
     stop_seen: int | None = None
+    context_limit: int | None = None  # tokens that the endpoint says it takes
+
+    @property
+    def was_too_long(self) -> bool:
+        """The endpoint refused the request for its length, before any text."""
+        return self.error_code == "context_length" and not self.text

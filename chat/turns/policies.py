@@ -54,11 +54,24 @@ def owner_of(chat_session: ChatSession) -> Owner:
 
 def request_budget(endpoint: ModelEndpoint) -> Budget:
     """What a request to the endpoint may hold, in tokens."""
-    margin = endpoint.context_window * settings.CHAT_CONTEXT_MARGIN_PERCENT // 100
-    return Budget(endpoint.context_window, endpoint.max_output_tokens, margin)
+    window = context_window(endpoint)
+    margin = window * settings.CHAT_CONTEXT_MARGIN_PERCENT // 100
+    return Budget(window, output_tokens(endpoint), margin)
+
+
+def context_window(endpoint: ModelEndpoint) -> int:
+    """As configured, or less where the endpoint itself said so."""
+    learned = endpoint.learned_context_window
+    return min(endpoint.context_window, learned) if learned else endpoint.context_window
+
+
+def output_tokens(endpoint: ModelEndpoint) -> int:
+    """Tokens kept free for the answer: never more than half of what the endpoint takes."""
+    return min(endpoint.max_output_tokens, context_window(endpoint) // 2)
 
 
 def request_parameters(assistant: Assistant) -> dict[str, object]:
     """Everything of a request but its messages."""
-    limit = {"max_tokens": assistant.endpoint.max_output_tokens}
-    return {"model": assistant.endpoint.model, **limit, **assistant.parameters}
+    endpoint = assistant.endpoint
+    limit = {"max_tokens": output_tokens(endpoint)}
+    return {"model": endpoint.model, **limit, **assistant.parameters}

@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from chat import leases, llm, records, running
-from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord
+from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
 from chat.turns import ANY_PARENT, Order, Refused
 from chat.turns.inputs import first_title
 from memory.models import MemorySnapshot
@@ -474,3 +474,33 @@ async def test_what_the_environment_forbids_no_session_switches_on(
 )
 def test_a_title_is_one_line_of_the_first_message(text: str, title: str) -> None:
     assert first_title(text) == title
+
+
+async def test_an_endpoint_that_takes_less_than_configured_is_asked_once_more_with_less(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    rows = ModelEndpoint.objects.filter(pk=chat_session.assistant.endpoint_id)
+    await rows.aupdate(max_output_tokens=64)
+    fake_endpoint.reject_above = 400
+    await sync_to_async(builders.exchanges)(chat_session, 10)
+    await ChatSession.objects.filter(pk=chat_session.pk).aupdate(max_messages=100)
+    await sync_to_async(builders.exchange)(chat_session, "long " * 100, "long " * 100)
+    turn = await run_order(send(chat_session, "now"))
+    assert (turn.status, turn.error_code) == ("completed", "")
+    attempts = [record async for record in ContextRecord.objects.filter(turn=turn)]
+    assert [record.attempt for record in attempts] == [1, 2]
+    assert attempts[1].manifest["left_out"][-1]["reason"] == "budget"
+    assert (await rows.aget()).learned_context_window == 400
+    assert len(fake_endpoint.requests) == 2
+    await run_order(send(chat_session, "and now"))
+    assert len(fake_endpoint.requests) == 3  # the limit was remembered
+
+
+async def test_an_input_that_alone_is_too_long_for_the_endpoint_fails_with_numbers(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    fake_endpoint.reject_above = 300
+    turn = await run_order(send(chat_session, "word " * 400))
+    assert (turn.status, turn.error_code) == ("failed", "input_too_long")
+    assert "tokens" in turn.error_detail
+    assert len(fake_endpoint.requests) == 1

@@ -1,0 +1,121 @@
+"""The request of a turn: what memory gives, assembled, recorded, ready to send.
+
+Both functions run inside a transaction that has claimed the session's row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from django.db import transaction
+
+from chat import events, leases, records
+from chat.models import Assistant, ChatSession, ChatTurn, ModelEndpoint
+from chat.turns import policies
+from chat.turns.history import SessionHistory, history_message
+from chat.turns.inputs import Input
+from chat.turns.orders import Begun, Refused
+from memory import context, recall
+from memory.blocks import PreferenceText
+from memory.context import Assembled, HistoryMessage, Window
+from memory.recall import MemoryPolicy, SessionState
+
+LEAST_WINDOW = 256  # tokens
+GUESS = 0.85  # of what was refused, where an endpoint does not say how much it takes
+
+
+@dataclass(frozen=True)
+class TurnMemory:
+    """What memory gave to a turn, and what it was read from."""
+
+    state: SessionState
+    policy: MemoryPolicy
+    window: Window
+    current: HistoryMessage
+    preferences: tuple[PreferenceText, ...]
+    count: int  # messages before the input on the branch
+
+
+def prepare(chat_session: ChatSession, turn: ChatTurn, placed: Input) -> Begun:
+    """Read memory, assemble the request and record it; `Refused` when it cannot fit."""
+    memory = _recall(chat_session, placed)
+    begun = _write(chat_session.assistant, turn, memory, attempt=1)
+    accepted = events.accepted(turn, placed.message, placed.notes)
+    return replace(begun, frames=(accepted, *begun.frames, *placed.frames))
+
+
+def shrink(begun: Begun, context_limit: int | None) -> Begun:
+    """The same turn in fewer tokens, after its endpoint refused the first request as too long.
+
+    `context_limit` is what the endpoint said that it takes. It is remembered for the endpoint.
+    """
+    with transaction.atomic():
+        leases.hold(begun.session_id, begun.turn_id)
+        turn = ChatTurn.objects.select_related(
+            "chat_session__assistant__endpoint",
+        ).get(pk=begun.turn_id)
+        assistant = turn.chat_session.assistant
+        _remember_limit(assistant.endpoint, begun, context_limit)
+        return _write(assistant, turn, begun.memory, attempt=2)
+
+
+def _remember_limit(endpoint: ModelEndpoint, begun: Begun, context_limit: int | None) -> None:
+    limit = context_limit or int((begun.tokens + endpoint.max_output_tokens) * GUESS)
+    endpoint.learned_context_window = max(LEAST_WINDOW, min(limit, endpoint.context_window))
+    endpoint.save(update_fields=["learned_context_window"])
+
+
+def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: int) -> Begun:
+    assembled = _assemble(assistant, memory)
+    parameters = policies.request_parameters(assistant)
+    record, request = records.write(turn, assembled, parameters, attempt)
+    return Begun(
+        turn_id=turn.pk,
+        session_id=turn.chat_session_id,
+        record_id=record.pk,
+        spec=policies.endpoint_spec(assistant.endpoint),
+        request=request,
+        tokens=assembled.tokens,
+        memory=memory,
+        frames=(events.turn_context(turn, assembled.manifest, memory.count),),
+    )
+
+
+def _assemble(assistant: Assistant, memory: TurnMemory) -> Assembled:
+    endpoint = assistant.endpoint
+    try:
+        return context.assemble(
+            prompt=assistant.system_prompt,
+            window=memory.window,
+            current=memory.current,
+            preferences=memory.preferences,
+            budget=policies.request_budget(endpoint),
+            encoding=endpoint.encoding,
+            correction=endpoint.token_correction,
+        )
+    except (context.InputTooLong, context.PromptTooLong) as too_long:
+        raise Refused(
+            too_long.code, str(too_long), tokens=too_long.tokens, limit=too_long.limit
+        ) from None
+
+
+def _recall(chat_session: ChatSession, placed: Input) -> TurnMemory:
+    state = SessionState(
+        id=chat_session.pk,
+        memory_epoch=chat_session.memory_epoch,
+        forget_line=chat_session.memory_starts_after,
+        newest_seq=placed.previous_seq,
+    )
+    policy = policies.memory_policy(chat_session)
+    reader = SessionHistory(
+        chat_session.pk, after=chat_session.memory_starts_after, before=placed.message.seq
+    )
+    recalled = recall.recall(reader, state, policies.owner_of(chat_session), policy)
+    return TurnMemory(
+        state=state,
+        policy=policy,
+        window=recalled.window,
+        current=history_message(placed.message),
+        preferences=recalled.preferences,
+        count=placed.count,
+    )
