@@ -5,12 +5,14 @@ Both functions run inside a transaction that has claimed the session's row.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.db import transaction
 
 from chat import events, leases, records
-from chat.models import Assistant, ChatSession, ChatTurn, ModelEndpoint
+from chat.models import Assistant, ChatMessage, ChatSession, ChatTurn, ModelEndpoint
 from chat.turns import policies
 from chat.turns.history import SessionHistory, history_message
 from chat.turns.inputs import Input
@@ -42,6 +44,20 @@ def prepare(chat_session: ChatSession, turn: ChatTurn, placed: Input) -> Begun:
     begun = _write(chat_session.assistant, turn, memory, attempt=1)
     accepted = events.accepted(turn, placed.message, placed.notes)
     return replace(begun, frames=(accepted, *begun.frames, *placed.frames))
+
+
+def what_if(turn: ChatTurn, **changes: Any) -> Assembled:
+    """What the turn would send now under another memory policy; nothing is written or called.
+
+    `changes` are fields of `MemoryPolicy`. Prompt, endpoint and preferences are today's.
+    """
+    chat_session = ChatSession.objects.select_related("assistant__endpoint").get(
+        pk=turn.chat_session_id
+    )
+    branch = ChatMessage.objects.filter(chat_session=chat_session, is_on_path=True)
+    before = branch.filter(seq__lt=turn.input.seq).order_by("-seq").values_list("seq", flat=True)
+    placed = Input(turn.input, previous_seq=before.first() or 0, count=before.count())
+    return _assemble(chat_session.assistant, _recall(chat_session, placed, changes))
 
 
 def shrink(begun: Begun, context_limit: int | None) -> Begun:
@@ -99,14 +115,16 @@ def _assemble(assistant: Assistant, memory: TurnMemory) -> Assembled:
         ) from None
 
 
-def _recall(chat_session: ChatSession, placed: Input) -> TurnMemory:
+def _recall(
+    chat_session: ChatSession, placed: Input, changes: Mapping[str, Any] | None = None
+) -> TurnMemory:
     state = SessionState(
         id=chat_session.pk,
         memory_epoch=chat_session.memory_epoch,
         forget_line=chat_session.memory_starts_after,
         newest_seq=placed.previous_seq,
     )
-    policy = policies.memory_policy(chat_session)
+    policy = replace(policies.memory_policy(chat_session), **(changes or {}))
     reader = SessionHistory(
         chat_session.pk, after=chat_session.memory_starts_after, before=placed.message.seq
     )

@@ -1,0 +1,106 @@
+"""`manage.py explain_context SESSION`: what a turn sent, what it left out, and why."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from chat import records
+from chat.management import arguments
+from chat.models import ChatSession, ChatTurn, ContextRecord
+from chat.turns import Refused, requests
+
+SWITCHES = ("enabled", "use_preferences")
+NUMBERS = ("max_messages", "max_tokens", "stride")
+PROOFS = {
+    "ok": "rebuilt exactly, and proven",
+    "mismatch": "NOT what was sent: a text was changed since, or CHAT_PROOF_KEY is another one",
+    "missing": "not complete: texts of it were removed",
+}
+
+
+def change(text: str) -> tuple[str, Any]:
+    """`max_messages=50`, `max_tokens=none`, `enabled=no`: one field of the policy."""
+    name, _, value = text.partition("=")
+    if name in SWITCHES and value in ("yes", "no"):
+        return name, value == "yes"
+    if name in NUMBERS and value.isdecimal() and len(value) < 10:
+        return name, int(value)
+    if name in NUMBERS[:2] and value == "none":
+        return name, None
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not understood: give {', '.join(f'{each}=N' for each in NUMBERS)} or"
+        f" {', '.join(f'{each}=yes|no' for each in SWITCHES)}"
+    )
+
+
+class Command(BaseCommand):
+    help = (
+        "Print the parts of a turn's request with their tokens, and the ranges of the history that"
+        " were left out with the reason. With --what-if: the same turn under another policy;"
+        " nothing is written and no model is called."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("session", type=arguments.session_id, help="The session's id.")
+        parser.add_argument("--turn", type=int, help="The number of a turn; without: the newest.")
+        parser.add_argument(
+            "--what-if", type=change, nargs="+", action="extend", default=[], metavar="NAME=VALUE"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        turn = self._turn(options["session"], options["turn"])
+        self.stdout.write(f"Session {turn.chat_session_id}, turn {turn.number} ({turn.status})")
+        if options["what_if"]:
+            self._what_if(turn, dict(options["what_if"]))
+            return
+        attempts = list(ContextRecord.objects.filter(turn=turn).order_by("attempt"))
+        if not attempts:
+            raise CommandError(f"Turn {turn.number} has no record of what was sent.")
+        for record in attempts:
+            proof = PROOFS[records.rebuild(record).proof]
+            self.stdout.write(f"Request {record.attempt} to {turn.model_name}: {proof}")
+            self._manifest(record.manifest)
+
+    def _turn(self, session_id: Any, number: int | None) -> ChatTurn:
+        if not ChatSession.objects.filter(pk=session_id).exists():
+            raise CommandError(f"There is no session {session_id}.")
+        turns = ChatTurn.objects.filter(chat_session=session_id).select_related("input")
+        found = (
+            turns.order_by("number").last()
+            if number is None
+            else turns.filter(number=number).first()
+        )
+        if found is None:
+            wanted = "any turn" if number is None else f"a turn {number}"
+            raise CommandError(f"Session {session_id} does not have {wanted}.")
+        return found
+
+    def _what_if(self, turn: ChatTurn, changes: dict[str, Any]) -> None:
+        try:
+            assembled = requests.what_if(turn, **changes)
+        except (Refused, ValueError) as refused:
+            raise CommandError(f"Under this policy nothing would be sent: {refused}") from None
+        shown = ", ".join(f"{name}={value}" for name, value in changes.items())
+        self.stdout.write(f"If {shown} (prompt and preferences as they are today):")
+        self._manifest(assembled.manifest)
+
+    def _manifest(self, manifest: dict[str, Any]) -> None:
+        self.stdout.write(
+            f"  {manifest['tokens']} of {manifest['budget']} tokens ({manifest['encoding']}),"
+            f" window from {manifest['source']}"
+        )
+        for part in manifest["parts"]:
+            seq = f" {part['seq']}" if "seq" in part else ""
+            mark = f" [{part['mark']}]" if "mark" in part else ""
+            self.stdout.write(f"  + {part['kind']}{seq}, {part['role']}: {part['tokens']}{mark}")
+        for gap in manifest["left_out"]:
+            self.stdout.write(f"  - messages {gap['from']} to {gap['through']}: {gap['reason']}")
+        for preference in manifest["preferences"]:
+            self.stdout.write(f"  * preference {preference['id']}: {preference['key']}")
+        for preference in manifest["preferences_left_out"]:
+            self.stdout.write(
+                f"  - preference {preference['id']} ({preference['key']}): {preference['reason']}"
+            )
