@@ -19,21 +19,26 @@ export class Drafts {
   constructor(user) {
     this.prefix = `${PREFIX}${user}:`;
     this.isClosed = false;
-    /** @type {Map<string, number>} */
-    this.timers = new Map();
+    /** @type {Map<string, string>} */
+    this.unsaved = new Map(); // until a moment of quiet, the next look, or the end of the page
+    /** @type {number | undefined} */
+    this.timer = undefined;
+    addEventListener("pagehide", () => this.#flush());
   }
 
   /** @param {string | null} session */
   load(session) {
+    this.#flush();
     return read(`${this.prefix}draft:${session ?? "new"}`) ?? "";
   }
 
   /** @param {string | null} session @param {string} text */
   save(session, text) {
     const key = `${this.prefix}draft:${session ?? "new"}`;
-    clearTimeout(this.timers.get(key));
-    if (!text) this.#write(key, null);
-    else this.timers.set(key, setTimeout(() => this.#write(key, text), SAVE_AFTER));
+    clearTimeout(this.timer);
+    this.unsaved.set(key, text);
+    if (text) this.timer = setTimeout(() => this.#flush(), SAVE_AFTER);
+    else this.#flush();
   }
 
   /** @param {string} session @returns {Pending | null} */
@@ -50,7 +55,13 @@ export class Drafts {
   /** Signed out: nothing of this person is written down any more. */
   close() {
     this.isClosed = true;
-    this.timers.forEach((timer) => clearTimeout(timer));
+    clearTimeout(this.timer);
+  }
+
+  #flush() {
+    clearTimeout(this.timer);
+    this.unsaved.forEach((text, key) => this.#write(key, text || null));
+    this.unsaved.clear();
   }
 
   /** @param {string} key @param {string | null} value */
