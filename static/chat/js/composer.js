@@ -132,10 +132,6 @@ export class Composer {
       this.say(command.why);
       return;
     }
-    if (this.isRunning && !this.isStopping && !command) {
-      this.say("The answer is still being written: wait for its end, or stop it with Esc.", "plain");
-      return;
-    }
     this.isBusy = true;
     this.#drawButtons();
     try {
@@ -159,7 +155,7 @@ export class Composer {
     }
     if (!why) return;
     this.giveBack(text);
-    this.say(why);
+    this.say(why, "plain");
   }
 
   #isOver() {

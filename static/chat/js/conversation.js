@@ -65,7 +65,11 @@ export class Conversation {
       drafts: dependencies.drafts,
       container,
       position,
-      transmit: (frame) => this.socket.send(frame),
+      transmit: (frame) => {
+        const isOut = this.socket.send(frame);
+        this.socket.probe();
+        return isOut;
+      },
       giveBack: (text, why) => {
         this.#drawn();
         dependencies.onGivenBack(text, why);
@@ -94,7 +98,9 @@ export class Conversation {
   async send(text) {
     if (this.outbox.pending) return "Your last message is still on its way.";
     if (this.follower.answer && !this.follower.isStopping) {
-      return "The answer is still being written: wait for its end, or stop it with Esc.";
+      return this.socket.isOnline
+        ? "The answer is still being written: wait for its end, or stop it with Esc."
+        : "An answer was being written when the connection was lost. Send this when it is back.";
     }
     await this.list.toLatest();
     const why = this.outbox.send(text, this.list.last?.id ?? null);
@@ -215,6 +221,7 @@ export class Conversation {
 
   /** @param {"missing" | "deleted"} why */
   #gone(why) {
+    this.outbox.takeBack();
     this.dispose();
     this.need.onGone(why);
   }

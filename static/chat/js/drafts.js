@@ -3,10 +3,20 @@
 import { read, removeAll, write } from "./storage.js";
 
 const PREFIX = "chat:kept:";
+const SIGNED_OUT = "chat:signed-out"; // when that was; other windows hear of it by its change
 const SAVE_AFTER = 400; // ms of quiet
 
+/** Signed out in this window: nothing that was typed stays behind, and other windows are told. */
 export function forgetDrafts() {
   removeAll(PREFIX);
+  write(SIGNED_OUT, String(Date.now()));
+}
+
+/** @param {() => void} handler called when another window signs out */
+export function onSignedOutElsewhere(handler) {
+  addEventListener("storage", (event) => {
+    if (event.key === SIGNED_OUT && event.newValue) handler();
+  });
 }
 
 /**

@@ -7,7 +7,7 @@ import { Conversation } from "./conversation.js";
 import { Details } from "./details.js";
 import { chooseAssistant, showShortcuts } from "./dialogs.js";
 import { byId, element } from "./dom.js";
-import { Drafts, forgetDrafts } from "./drafts.js";
+import { Drafts, forgetDrafts, onSignedOutElsewhere } from "./drafts.js";
 import { isComposing, isTextField } from "./keys.js";
 import { Layout } from "./layout.js";
 import { MemoryPanel } from "./memory-panel.js";
@@ -259,6 +259,7 @@ class ChatPage {
   #signedOut() {
     this.drafts.close();
     this.conversation?.disconnect();
+    this.conversation?.outbox.takeBack();
     this.status.setConnection({ name: "signed-out" });
     this.composer.setRunning(false, false);
     this.composer.setClosed(true);
@@ -307,6 +308,7 @@ class ChatPage {
       this.drafts.close();
       forgetDrafts();
     });
+    onSignedOutElsewhere(() => this.#signedOut());
     addEventListener("popstate", () => {
       const id = ADDRESS.exec(location.pathname)?.[1];
       if (id) this.open(id, false);

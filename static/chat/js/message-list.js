@@ -94,9 +94,11 @@ export class MessageList {
   /** Places that depend on the neighbours: the last message, the forget line, the window. */
   refresh() {
     this.views.forEach((view, index) => {
-      const isLast = index === this.views.length - 1 && !this.hasAfter;
+      const next = this.views[index + 1];
+      const isLast = !next && !this.hasAfter;
+      const isAnswered = next ? next.message.role !== "user" : this.hasAfter;
       const input = view.message.role === "user" ? view.seq : (this.views[index - 1]?.seq ?? 0);
-      view.setPlace(isLast, !this.isRunning && input > this.forgetLine);
+      view.setPlace(isLast, isAnswered, !this.isRunning && input > this.forgetLine);
     });
     this.#mark(this.forgetMark, this.forgetLine ? this.forgetLine + 1 : 0, true);
     const isShown = this.windowFrom > this.forgetLine + 1;

@@ -27,6 +27,7 @@ export class MessageView {
     this.message = message;
     this.isLast = false;
     this.canRerun = true;
+    this.isAnswered = true;
     this.html = "";
     this.body = this.#adopted(answer, message.html) ?? element("div", { class: "body" });
     this.note = element("div");
@@ -60,10 +61,16 @@ export class MessageView {
     this.#drawMeta();
   }
 
-  /** @param {boolean} isLast @param {boolean} canRerun no turn runs, and it is not before the line */
-  setPlace(isLast, canRerun) {
-    if (isLast === this.isLast && canRerun === this.canRerun) return;
+  /**
+   * @param {boolean} isLast
+   * @param {boolean} isAnswered an answer follows
+   * @param {boolean} canRerun no turn runs, and it is not before the forget line
+   */
+  setPlace(isLast, isAnswered, canRerun) {
+    const isSame = isLast === this.isLast && isAnswered === this.isAnswered;
+    if (isSame && canRerun === this.canRerun) return;
     this.isLast = isLast;
+    this.isAnswered = isAnswered;
     this.canRerun = canRerun;
     this.element.toggleAttribute("data-last", isLast);
     this.#drawNote();
@@ -102,7 +109,7 @@ export class MessageView {
     this.unfold?.remove();
     this.body.toggleAttribute("data-folded", this.message.role === "user" && isLong);
     if (this.message.role !== "user" || !isLong) return;
-    this.unfold = button(`Show all ${number(text.length)} characters`, () => {
+    this.unfold = button("Show all of it", () => {
       this.body.removeAttribute("data-folded");
       this.unfold.remove();
     });
@@ -112,7 +119,7 @@ export class MessageView {
   #drawNote() {
     const turn = this.message.turn;
     const isAnswer = this.message.role === "assistant";
-    const isUnanswered = this.message.role === "user" && this.isLast;
+    const isUnanswered = this.message.role === "user" && !this.isAnswered;
     const note = turn && (isAnswer || isUnanswered) ? turnNote(turn, this.message) : null;
     const made = element("div");
     if (turn && note) {

@@ -9,7 +9,7 @@ import { number } from "./format.js";
  * @property {import("./drafts.js").Drafts} drafts
  * @property {HTMLElement} container of the messages
  * @property {import("./reading-position.js").ReadingPosition} position
- * @property {(frame: import("./types.js").Frame) => boolean} transmit
+ * @property {(frame: import("./types.js").Frame) => boolean} transmit whether it went out
  * @property {(text: string, why: string) => void} giveBack a refused message returns to the box
  */
 
@@ -79,10 +79,16 @@ export class Outbox {
   refused(clientId, why) {
     if (clientId && this.orders.delete(clientId)) return false;
     if (!this.pending || (clientId && this.pending.clientId !== clientId)) return false;
+    this.takeBack(why);
+    return true;
+  }
+
+  /** Nothing can be sent any more: the message returns to the box. @param {string} [why] */
+  takeBack(why = "") {
+    if (!this.pending) return;
     const { text } = this.pending;
     this.#release();
     this.need.giveBack(text, why);
-    return true;
   }
 
   /**

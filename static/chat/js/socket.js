@@ -42,10 +42,12 @@ export class ChatSocket {
     this.pingedAt = 0;
     /** @type {number | undefined} */
     this.timer = undefined;
-    this.pinger = setInterval(() => this.#ping(), PING_EVERY);
+    this.pinger = setInterval(() => this.probe(), PING_EVERY);
     this.onOnline = () => this.retryNow();
     this.onVisible = () => document.visibilityState === "visible" && this.retryNow();
+    this.onOffline = () => this.probe();
     addEventListener("online", this.onOnline);
+    addEventListener("offline", this.onOffline);
     document.addEventListener("visibilitychange", this.onVisible);
   }
 
@@ -86,6 +88,7 @@ export class ChatSocket {
     clearInterval(this.pinger);
     this.#ignoreActivity();
     removeEventListener("online", this.onOnline);
+    removeEventListener("offline", this.onOffline);
     document.removeEventListener("visibilitychange", this.onVisible);
     this.socket?.close();
     this.socket = null;
@@ -107,8 +110,8 @@ export class ChatSocket {
   }
 
   /** A line can be dead without saying so: no pong, no line. */
-  #ping() {
-    if (!this.isOnline) return;
+  probe() {
+    if (!this.isOnline || this.pingedAt) return;
     const socket = /** @type {WebSocket} */ (this.socket);
     this.pingedAt = Date.now();
     socket.send('{"type":"ping"}');

@@ -81,8 +81,8 @@ export class TurnFollower {
         ...frame.message,
         role: "user",
         is_partial: false,
-        created_at: new Date().toISOString(),
-        token_count: null,
+        created_at: frame.message.created_at ?? new Date().toISOString(),
+        token_count: frame.message.token_count ?? null,
         turn,
       });
     }
