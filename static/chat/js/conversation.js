@@ -102,7 +102,11 @@ export class Conversation {
         ? "The answer is still being written: wait for its end, or stop it with Esc."
         : "An answer was being written when the connection was lost. Send this when it is back.";
     }
-    await this.list.toLatest();
+    if (this.list.hasAfter) await this.list.toLatest();
+    if (this.isDisposed) {
+      this.need.drafts.save(this.id, text); // the reader has gone to another chat meanwhile
+      return "";
+    }
     const why = this.outbox.send(text, this.list.last?.id ?? null);
     if (!why) this.#drawn();
     return why;
