@@ -38,8 +38,12 @@ class ContextRecordAdmin(ReadOnly, ChatAdmin):
         "input_tokens",
         "created_at",
     ]
-    list_filter = ["token_encoding"]
-    ordering = ["turn_id", "attempt"]
+    ordering = [
+        "-chat_session__last_active_at",
+        "-chat_session_id",
+        "-turn__number",
+        "-attempt",
+    ]
     allowed_lookups = ["chat_session__id__exact", "turn__id__exact"]
     search_help_text = "An exact id of a record, a turn or a session."
 

@@ -28,7 +28,7 @@ class CappedPaginator(Paginator):
         rows = self.object_list
         if not isinstance(rows, QuerySet):
             return len(rows)
-        return rows.order_by()[: COUNTED + 1].count()
+        return rows.order_by().values("pk")[: COUNTED + 1].count()
 
     @cached_property
     def count(self) -> int:
@@ -119,4 +119,4 @@ def count_of(number: int, singular: str, plural: str) -> str:
 
 def counted(rows: QuerySet[Any]) -> int:
     """How many rows there are, counted to COUNTED + 1 at most."""
-    return rows.order_by()[: COUNTED + 1].count()
+    return rows.order_by().values("pk")[: COUNTED + 1].count()

@@ -21,8 +21,9 @@ from chat.admin.sessions import session_link, transcript_link
 from chat.models import ChatMessage
 
 EXCERPT = 240
+ONE_SESSION = "chat_session__id__exact"
 TEXTS = ("content", "parts", "tool_calls")
-ROLE_BADGES = {"user": "accent", "assistant": "good", "tool": "warning", "system": "quiet"}
+ROLE_BADGES = {"assistant": "good", "tool": "warning"}
 
 
 @admin.register(ChatMessage)
@@ -38,9 +39,8 @@ class ChatMessageAdmin(RecordedReads, ReadOnly, ChatAdmin):
         "token_count",
         "created_at",
     ]
-    list_filter = ["role", "is_partial"]
-    ordering = ["chat_session_id", "seq"]
-    allowed_lookups = ["chat_session__id__exact", "turn__id__exact"]
+    ordering = ["-chat_session__last_active_at", "-chat_session_id", "seq"]
+    allowed_lookups = [ONE_SESSION, "turn__id__exact"]
     search_help_text = "An exact id of a message, a session or a turn."
     content_fields = ["excerpt_column", "rendered", "source", "calls", *TEXTS]
     fieldsets = [
@@ -71,6 +71,9 @@ class ChatMessageAdmin(RecordedReads, ReadOnly, ChatAdmin):
         "seq_column",
     ]
 
+    class Media:
+        css = {"all": ["chat/highlight.css"]}
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChatMessage]:
         """Lists read the beginning of a text only; the page of one message reads it whole."""
         rows = super().get_queryset(request)
@@ -78,6 +81,10 @@ class ChatMessageAdmin(RecordedReads, ReadOnly, ChatAdmin):
             return rows.defer(*TEXTS)
         beginning = Substr(Coalesce("content", Value("")), 1, EXCERPT)
         return rows.defer(*TEXTS).annotate(beginning=beginning)
+
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        """Within one session; over all of them nothing but a full scan would find the rows."""
+        return ["role", "is_partial"] if ONE_SESSION in request.GET else []
 
     def search(self, request: HttpRequest, term: str) -> Q:
         return by_id(ChatMessage, term, "chat_session", "turn")

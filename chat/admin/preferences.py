@@ -22,7 +22,7 @@ from chat.models import Assistant
 from chat.models.tenants import DEFAULT_TENANT_SLUG
 from memory import preferences
 from memory.models import UserPreference
-from memory.text import clean, folded_key, normal_key
+from memory.text import folded_key, normal_key
 
 STATUS_BADGES = {"active": "good", "proposed": "accent", "disabled": "warning"}
 
@@ -32,17 +32,9 @@ class PreferenceForm(forms.ModelForm):
 
     def clean_key(self) -> str:
         key = normal_key(self.cleaned_data["key"])
-        if not key:
-            raise forms.ValidationError("The key is empty; give it a name, as in language.")
         if len(folded_key(key)) > preferences.KEY_LENGTH:
             raise forms.ValidationError(f"At most {preferences.KEY_LENGTH} characters.")
         return key
-
-    def clean_text(self) -> str:
-        text = clean(self.cleaned_data["text"]).strip()
-        if not text:
-            raise forms.ValidationError("The text is empty; say what is to be remembered.")
-        return text
 
     def clean(self) -> dict[str, Any] | None:
         found = super().clean() or {}
@@ -72,7 +64,7 @@ class UserPreferenceAdmin(RecordedReads, ChatAdmin):
     allowed_lookups = ["user__id__exact", "source_session__id__exact"]
     search_help_text = "An exact id of a preference or of the session it came from, or a user name."
     content_fields = ["key", "text", "quote", "key_column", "text_column"]
-    autocomplete_fields = ["user"]
+    autocomplete_fields = ["tenant", "user"]
     actions = ["enable", "disable"]
     add_fieldsets = [(None, {"fields": ["tenant", "user", "scope", "key", "text"]})]
     fieldsets = [

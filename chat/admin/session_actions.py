@@ -105,11 +105,8 @@ class SessionActions(admin.ModelAdmin):
     ) -> list[tuple[str, str, bool]]:
         """Name, label and whether it destroys, of what may be done to this one session."""
         pointless = "hold" if chat_session.is_held else "release"
-        return [
-            (name, label, name == DELETE.name)
-            for name, (_, _, label) in self.get_actions(request).items()
-            if name != pointless
-        ]
+        offered = self.get_action_choices(request, default_choices=[])
+        return [(name, label, name == DELETE.name) for name, label in offered if name != pointless]
 
     def set_held(self, request: HttpRequest, rows: QuerySet[ChatSession], *, held: bool) -> None:
         ids = list(rows.order_by("pk").values_list("pk", flat=True))

@@ -24,6 +24,12 @@ from chat.admin.scope import user_ids
 from chat.admin.session_actions import SessionActions
 from chat.models import Assistant, ChatSession
 
+PROMPTS = (
+    "assistant__system_prompt",
+    "assistant__parameters",
+    "assistant__tools",
+    "assistant__output_schema",
+)
 FEW = 100  # suggestions that a filter offers
 RELATED = {"chatturn": "Turns", "chatmessage": "Messages", "contextrecord": "What was sent"}
 
@@ -138,6 +144,9 @@ class ChatSessionAdmin(SessionActions, ChatAdmin):
         ),
     ]
     editable = {"memory_enabled", "max_messages", "max_tokens", "is_held"}
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ChatSession]:
+        return super().get_queryset(request).defer(*PROMPTS)
 
     def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
         return rows if user.is_superuser else rows & staff_chat_sessions(user)

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from chat.admin.audit import RecordedReads
 from chat.admin.base import ChatAdmin, ReadOnly, badge, short
-from chat.admin.lists import by_id
+from chat.admin.lists import by_id, count_of
 from chat.admin.messages import source_block
 from chat.admin.requests import REASONS, pretty
 from chat.admin.sessions import session_link
@@ -34,7 +34,7 @@ class MemorySnapshotAdmin(RecordedReads, ReadOnly, ChatAdmin):
         "updated_at",
     ]
     list_select_related = ["chat_session__user"]
-    ordering = ["pk"]
+    ordering = ["-chat_session__last_active_at", "-pk"]
     search_help_text = "The exact id of a session."
     content_fields = ["messages", "messages_column"]
     fieldsets = [
@@ -79,9 +79,9 @@ class MemorySnapshotAdmin(RecordedReads, ReadOnly, ChatAdmin):
         if snapshot.memory_epoch != chat_session.memory_epoch:
             return badge("of an earlier epoch: will be rebuilt", "warning")
         behind = chat_session.next_seq - 1 - snapshot.through_seq
-        return (
-            badge(f"{behind} messages behind", "quiet") if behind > 0 else badge("current", "good")
-        )
+        if behind > 0:
+            return badge(f"{count_of(behind, 'message', 'messages')} behind")
+        return badge("current", "good")
 
     @admin.display(description="messages")
     def messages_column(self, snapshot: MemorySnapshot) -> SafeString:

@@ -29,7 +29,7 @@ class ChatTurnAdmin(ReadOnly, ChatAdmin):
         "started_at",
     ]
     list_filter = ["status"]
-    ordering = ["chat_session_id", "number"]
+    ordering = ["-chat_session__last_active_at", "-chat_session_id", "-number"]
     allowed_lookups = ["chat_session__id__exact", "input__id__exact"]
     search_help_text = "An exact id of a turn, a session or an input message."
     content_fields = ["error_detail"]  # a provider may quote what it was sent
