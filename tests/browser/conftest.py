@@ -7,19 +7,25 @@ long as one module; and these tests ask the database through the page, not throu
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests import services
+from tests.browser.chat import Chat
 from tests.browser.console import ConsoleWatch
-from tests.browser.people import sign_in
+from tests.browser.people import add_user, cookies_of
+from tests.clients import Person
 from tests.databases import Databases
 from tests.environment import ROOT
 from tests.servers import Server, server
+
+PATIENCE_MS = 15_000
+expect.set_options(timeout=PATIENCE_MS)
 
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
@@ -33,6 +39,7 @@ CHROMIUM_ARGUMENTS = [
 FAILURES = ROOT / "test-results"
 ROOM_FOR_TESTS: dict[str, Any] = {
     "CHAT_TURNS_PER_MINUTE": "10000",
+    "CHAT_REQUESTS_PER_MINUTE": "100000",
     "CHAT_FRAMES_PER_MINUTE": "100000",
 }
 
@@ -51,11 +58,40 @@ _failed = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")
-def site(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def site_database(databases: Databases) -> str:
+    """The URL of the database behind `site`."""
+    return databases.seeded("sqlite")
+
+
+@pytest.fixture(scope="session")
+def site(site_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the demo users alice, bob and admin, shared by the browser tests."""
     folder = tmp_path_factory.mktemp("site")
-    with server(folder, database_url=databases.seeded("sqlite"), **ROOM_FOR_TESTS) as started:
+    with server(folder, database_url=site_database, **ROOM_FOR_TESTS) as started:
         yield started
+
+
+SignIn = Callable[..., Person]
+
+
+@pytest.fixture(scope="session")
+def person() -> SignIn:
+    """Signs somebody in at a server, once per name and server: `person(site, "alice")`."""
+    signed_in: dict[tuple[str, str], Person] = {}
+
+    def sign_in(where: Server, name: str) -> Person:
+        key = (where.url, name)
+        if key not in signed_in:
+            signed_in[key] = Person(where.url, name)
+        return signed_in[key]
+
+    return sign_in
+
+
+@pytest.fixture(scope="session")
+def alice(person: SignIn, site: Server) -> Person:
+    """alice with an HTTP client, for what a test needs beforehand."""
+    return person(site, "alice")
 
 
 @pytest.fixture(scope="module")
@@ -73,25 +109,33 @@ def console() -> ConsoleWatch:
     return ConsoleWatch()
 
 
+@pytest.fixture
+def new_person(site: Server, site_database: str, person: SignIn) -> Person:
+    """Somebody without sessions and preferences."""
+    name = f"person-{uuid.uuid4().hex[:8]}"
+    add_user(site_database, name)
+    return person(site, name)
+
+
 OpenPage = Callable[..., Page]
+OpenChat = Callable[..., Chat]
 
 
 @pytest.fixture
 def open_page(
-    browser: Browser, site: Server, console: ConsoleWatch, request: pytest.FixtureRequest
+    browser: Browser, console: ConsoleWatch, site: Server, request: pytest.FixtureRequest
 ) -> Iterator[OpenPage]:
-    """Opens a window with cookies of its own: `open_page("alice", color_scheme="dark")`."""
+    """Opens a window with cookies of its own: `open_page(alice, color_scheme="dark")`."""
     contexts: list[BrowserContext] = []
 
-    def open_window(user: str = "", *, base_url: str = site.url, **options: Any) -> Page:
+    def open_window(who: Person | None = None, *, base_url: str = site.url, **options: Any) -> Page:
         context = browser.new_context(base_url=base_url, **options)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         console.watch(context)
-        page = context.new_page()
-        if user:
-            sign_in(page, user)
-        return page
+        if who is not None:
+            context.add_cookies(cookies_of(who))
+        return context.new_page()
 
     yield open_window
     if request.node.stash.get(_failed, False):
@@ -99,6 +143,18 @@ def open_page(
     for context in contexts:
         context.close()
     assert console.problems() == [], "the browser's console has complaints"
+
+
+@pytest.fixture
+def open_chat(open_page: OpenPage) -> OpenChat:
+    """Opens a session in a window of its own: `open_chat(alice, session_id)`."""
+
+    def open_session(who: Person, session_id: str, **options: Any) -> Chat:
+        chat = Chat(open_page(who, **options))
+        chat.open(session_id)
+        return chat
+
+    return open_session
 
 
 @pytest.fixture

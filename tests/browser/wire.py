@@ -1,0 +1,88 @@
+"""A network between browser and server that a test can cut: a TCP relay at a port of its own.
+
+Chromium's own "offline" leaves open websockets alone; a cut here ends every connection and refuses
+new ones until it is mended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.embedded import free_port
+
+PIECE = 65_536
+ANSWER_SECONDS = 10
+
+
+class Wire:
+    """Relays `url` to a server; `cut` and `mend` may be called from any thread."""
+
+    def __init__(self, server_port: int) -> None:
+        self._server_port = server_port
+        self._port = free_port()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._listener: asyncio.Server | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="wire", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def mend(self) -> None:
+        self._do(self._listen())
+
+    def cut(self) -> None:
+        self._do(self._cut())
+
+    def close(self) -> None:
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(ANSWER_SECONDS)
+        self._loop.close()
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_SECONDS)
+
+    async def _listen(self) -> None:
+        self._listener = await asyncio.start_server(self._relay, "127.0.0.1", self._port)
+
+    async def _cut(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
+        ends = {writer, there_writer}
+        self._writers |= ends
+        await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
+        self._writers -= ends
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while piece := await reader.read(PIECE):
+            writer.write(piece)
+            await writer.drain()
+    except ConnectionError:
+        writer.transport.abort()  # the other side is gone, or the wire was cut
+    finally:
+        writer.close()
+
+
+@contextmanager
+def wire_to(server_port: int) -> Iterator[Wire]:
+    """A whole wire to the server."""
+    made = Wire(server_port)
+    made.mend()
+    try:
+        yield made
+    finally:
+        made.close()
