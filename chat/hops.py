@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import close_old_connections, connections
+from django.db import connections
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,17 +58,25 @@ async def urgent_hop(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     executor = _current()
 
     def call() -> T:
-        close_old_connections()
         try:
             return function(*args, **kwargs)
         finally:
-            close_old_connections()
+            give_back_connections()
 
     executor.waiting += 1
     try:
         return await asyncio.get_running_loop().run_in_executor(executor.pool, call)
     finally:
         executor.waiting -= 1
+
+
+def give_back_connections() -> None:
+    """A pooled connection returns to its pool; another one stays with its thread while it works."""
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is None or connection.in_atomic_block:
+            continue  # closed already, or a test's own transaction
+        if connection.vendor == "postgresql" or not connection.is_usable():
+            connection.close()
 
 
 def shutdown() -> None:

@@ -125,11 +125,16 @@ SQLITE_OPTIONS = {
 def database_settings() -> dict[str, Any]:
     """The connection that DATABASE_URL names, with what each engine needs to be safe and fast."""
     config = env.db_url("DATABASE_URL", default=f"sqlite:///{BASE_DIR / 'db.sqlite3'}")
-    config["CONN_MAX_AGE"] = None
+    # Under ASGI every request has a thread of its own, so a connection that outlives its request
+    # is left over: PostgreSQL's come from a pool, the others are closed; chat.hops keeps its own.
+    config["CONN_MAX_AGE"] = 0
     config["CONN_HEALTH_CHECKS"] = True
     options = config.setdefault("OPTIONS", {})
     if config["ENGINE"].endswith("sqlite3"):
         config["OPTIONS"] = {**SQLITE_OPTIONS, **options}
+    elif config["ENGINE"].endswith("postgresql"):
+        size = integer("DATABASE_POOL_SIZE", 20)
+        options.setdefault("pool", {"min_size": 1, "max_size": size, "timeout": 10})
     elif config["ENGINE"].endswith("mysql"):
         use_pymysql()
         options.setdefault("charset", "utf8mb4")

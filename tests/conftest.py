@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
+from django.db.backends.postgresql.operations import DatabaseOperations
 from pytest_django import DjangoDbBlocker
 
 from tests import services
@@ -20,6 +21,19 @@ pytest_plugins = ["tests.skips", "tests.fakes"]
 
 
 # --- The test database ----------------------------------------------------------------------------
+
+
+def _delete_rows(
+    operations: DatabaseOperations, style: object, tables: Sequence[str], **options: bool
+) -> list[str]:
+    """What empties the tables between two tests: much faster than TRUNCATE where rows are few.
+
+    PostgreSQL checks our foreign keys at the end of the transaction, so any order will do.
+    """
+    return [f"DELETE FROM {operations.quote_name(table)};" for table in tables]
+
+
+DatabaseOperations.sql_flush = _delete_rows  # type: ignore[method-assign, assignment]
 
 
 @pytest.fixture(scope="session")

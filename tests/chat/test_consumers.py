@@ -241,15 +241,16 @@ async def test_two_sockets_of_one_session_see_the_same(
 async def test_a_socket_that_comes_in_the_middle_gets_everything_once(
     alice: Any, chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
-    fake_endpoint.replies(answer(*(f"{n} " for n in range(100)), delay=0.003))
+    gate = threading.Event()
+    first_half = [Say(f"{n} ") for n in range(50)]
+    second_half = answer(*(f"{n} " for n in range(50, 100)), delay=0.001).steps
+    fake_endpoint.replies(Reply([*first_half, Wait(gate), *second_half]))
     first = await socket(alice, chat_session)
     await first.say("message.send", client_id=str(uuid.uuid4()), text="count", parent=None)
     await first.until("turn.delta")
-    late = []
-    for _ in range(5):
-        late.append(await socket(alice, chat_session))
-        await asyncio.sleep(0.02)
+    late = [await socket(alice, chat_session) for _ in range(5)]
     await first.disconnect()  # who asked goes away: the turn goes on
+    gate.set()
     for each in late:
         assert (await each.until(*ENDS))["type"] == "turn.completed"
         assert each.text() == "".join(f"{n} " for n in range(100))
