@@ -14,6 +14,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.db import connections
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -137,6 +138,8 @@ class TurnStarter(AsyncEndpoint):
 
     async def answer(self, order: Order, body: Body) -> HttpResponseBase:
         await hop(require_turn_rate, self.person.pk)
+        # The turn takes minutes and has connections of its own; this request's is not held for it.
+        await sync_to_async(connections.close_all)()
         told = run(order)
         if self.request.accepted_renderer.media_type != EVENT_STREAM:
             return Response(with_cleaned(await finished(told), body))
