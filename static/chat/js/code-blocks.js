@@ -38,6 +38,8 @@ export function addCopyButtons(root) {
       copyFrom(trigger, () => code?.textContent ?? "");
     });
     head.append(trigger);
-    head.parentElement?.querySelector("pre")?.setAttribute("aria-label", `Code (${language})`);
+    const pre = head.parentElement?.querySelector("pre");
+    pre?.setAttribute("role", "group");
+    pre?.setAttribute("aria-label", `Code (${language})`);
   }
 }
