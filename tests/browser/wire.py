@@ -24,7 +24,7 @@ class Wire:
     def __init__(self, server_port: int) -> None:
         self._server_port = server_port
         self._port = free_port()
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._relays: set[asyncio.Task[Any]] = set()
         self._listener: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="wire", daemon=True)
@@ -55,25 +55,33 @@ class Wire:
     async def _cut(self) -> None:
         if self._listener is not None:
             self._listener.close()
-        for writer in self._writers:
-            writer.transport.abort()
+        for relay in self._relays:
+            relay.cancel()
+        await asyncio.gather(*self._relays, return_exceptions=True)
+        self._relays.clear()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._relays.add(task)
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
-        ends = {writer, there_writer}
-        self._writers |= ends
-        await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
-        self._writers -= ends
+        try:
+            await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
+        finally:
+            for end in (writer, there_writer):
+                end.transport.abort()
+            self._relays.discard(task)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on until one side has gone; then the other is let go as well."""
     try:
         while piece := await reader.read(PIECE):
             writer.write(piece)
             await writer.drain()
     except ConnectionError:
-        writer.transport.abort()  # the other side is gone, or the wire was cut
-    finally:
+        writer.transport.abort()
+    else:
         writer.close()
 
 

@@ -1,0 +1,168 @@
+"""The admin in a browser: no complaint of the policy, nothing serious from axe, room at 390 px."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from tests.browser.conftest import OpenPage, SignIn
+from tests.browser.console import ConsoleWatch
+from tests.clients import Person
+from tests.servers import Server
+
+LISTS = [
+    "/admin/",
+    "/admin/chat/chatsession/",
+    "/admin/chat/chatturn/",
+    "/admin/chat/chatmessage/",
+    "/admin/chat/contextrecord/",
+    "/admin/chat/contextpart/",
+    "/admin/memory/memorysnapshot/",
+    "/admin/memory/userpreference/",
+    "/admin/chat/assistant/",
+    "/admin/chat/modelendpoint/",
+    "/admin/chat/tenant/",
+    "/admin/chat/membership/",
+    "/admin/chat/auditevent/",
+    "/admin/chat/sessiontombstone/",
+    "/admin/chat/pendingremoval/",
+    "/admin/auth/user/",
+    "/admin/auth/group/",
+]
+FORMS = [
+    "/admin/memory/userpreference/add/",
+    "/admin/chat/assistant/add/",
+    "/admin/chat/modelendpoint/add/",
+    "/admin/chat/tenant/add/",
+    "/admin/chat/membership/add/",
+    "/admin/auth/user/add/",
+    "/admin/auth/group/add/",
+    "/admin/password_change/",
+]
+LOOKS: list[dict[str, Any]] = [
+    {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}},
+    {"color_scheme": "dark", "viewport": {"width": 1440, "height": 900}},
+    {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+]
+
+
+@pytest.fixture(scope="session")
+def admin(person: SignIn, site: Server) -> Person:
+    """admin with an HTTP client."""
+    return person(site, "admin")
+
+
+def talk(somebody: Person, text: str) -> str:
+    """A session in which `text` was said and answered; its id."""
+    session = somebody.new_session()
+    turn = {"text": text, "client_id": str(uuid.uuid4())}
+    status, answer = somebody.call("POST", f"sessions/{session}/turns/", turn)
+    assert status in {200, 201}, answer
+    return session
+
+
+def complaints(page: Page) -> list[str]:
+    """What axe finds serious or critical, and whether the page is wider than the window."""
+    found = [
+        f"{each['id']}: {each['nodes'][0]['html'][:120]}"
+        for each in Axe().run(page).response["violations"]
+        if each["impact"] in {"serious", "critical"}
+    ]
+    if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+        found.append("wider than the window")
+    return found
+
+
+def visit(page: Page, address: str) -> list[str]:
+    response = page.goto(address)
+    assert response is not None
+    assert response.status == 200, address
+    return [f"{address} {each}" for each in complaints(page)]
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=["light", "dark", "390px"])
+def test_lists_and_forms_are_clean(
+    open_page: OpenPage, admin: Person, console: ConsoleWatch, look: Any
+) -> None:
+    console.allow("Applying inline style")  # axe's own probes; the test below runs without axe
+    console.allow("preload assets")
+    page = open_page(admin, **look)
+    found = [each for address in [*LISTS, *FORMS] for each in visit(page, address)]
+    assert found == []
+
+
+def test_no_page_breaks_the_content_security_policy(
+    open_page: OpenPage, admin: Person, alice: Person
+) -> None:
+    session = talk(alice, "第一轮：项目代号是青云-4173。")
+    page = open_page(admin)
+    for address in [*LISTS, *FORMS, f"/admin/chat/chatsession/{session}/change/"]:
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+    page.goto(f"/admin/chat/chatsession/{session}/transcript/")
+    page.get_by_text("What was sent:").first.click()
+    page.get_by_text("Proof ok").wait_for()
+
+
+def test_staff_read_the_conversation_and_exactly_what_was_sent(
+    open_page: OpenPage, admin: Person, alice: Person
+) -> None:
+    session = talk(alice, "第一轮：项目代号是青云-4173。")
+    page = open_page(admin)
+    page.goto(f"/admin/chat/chatsession/{session}/change/")
+    page.get_by_role("link", name="Transcript").click()
+    assert page.locator(".message-user .message-text").inner_text() == (
+        "第一轮：项目代号是青云-4173。"
+    )
+    assert page.locator(".message-assistant .message-text").count() == 1
+    page.get_by_text("What was sent:").click()
+    page.get_by_text("Proof ok").wait_for()
+    sent = page.locator(".sent-messages pre").all_inner_texts()
+    assert sent[-1] == "第一轮：项目代号是青云-4173。"
+    page.get_by_role("link", name="Open as a page").click()
+    page.wait_for_url(re.compile(r"/admin/chat/contextrecord/.+/change/"))
+    assert page.locator(".sent-messages pre").all_inner_texts() == sent
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=["light", "dark", "390px"])
+def test_the_pages_of_one_conversation_are_clean(
+    open_page: OpenPage, admin: Person, alice: Person, console: ConsoleWatch, look: Any
+) -> None:
+    console.allow("Applying inline style")
+    console.allow("preload assets")
+    session = talk(alice, "Hello")
+    page = open_page(admin, **look)
+    found = visit(page, f"/admin/chat/chatsession/{session}/change/")
+    found += visit(page, f"/admin/chat/chatsession/{session}/transcript/")
+    page.get_by_text("What was sent:").click()
+    page.get_by_text("Proof ok").wait_for()
+    found += complaints(page)
+    for link in ("#1", "Open as a page", "Turn 1"):
+        page.goto(f"/admin/chat/chatsession/{session}/transcript/")
+        if link == "Open as a page":
+            page.get_by_text("What was sent:").click()
+        with page.expect_navigation():
+            page.get_by_role("link", name=link, exact=True).click()
+        found += complaints(page)
+    assert found == []
+
+
+def test_a_session_is_deleted_after_the_number_was_typed(
+    open_page: OpenPage, admin: Person, alice: Person
+) -> None:
+    session = talk(alice, "Hello")
+    page = open_page(admin)
+    page.goto(f"/admin/chat/chatsession/{session}/change/")
+    page.get_by_role("button", name="Delete").click()
+    assert page.locator("dl.counts").inner_text().split("\n")[:2] == ["sessions", "1"]
+    page.get_by_label("Type the number of sessions").fill("1")
+    page.get_by_label("Reason").fill("asked by alice")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_text("Deleted 1 session.").wait_for()
+    page.goto(f"/admin/chat/auditevent/?q={session}")
+    page.get_by_text("session.delete").wait_for()

@@ -1,0 +1,195 @@
+"""An answer on its way: reloads, other chats, Stop and a cut network leave no gap and no double."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser import growth
+from tests.browser.chat import Chat, body, contents
+from tests.browser.conftest import OpenChat, OpenPage
+from tests.browser.console import ConsoleWatch
+from tests.browser.wire import wire_to
+from tests.clients import Person
+from tests.servers import Server
+
+TEXT = growth.numbered(150)
+ONE_THIRD, TWO_THIRDS = "n51", "n101"
+CUT_MS = 3_000
+
+
+def await_word(chat: Chat, word: str) -> None:
+    """Wait until the answer that is being written has got so far."""
+    expect(body(chat.live_answer)).to_contain_text(word)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_reload_in_the_middle_of_a_long_answer_goes_on_without_gap_or_double(
+    open_chat: OpenChat, alice: Person
+) -> None:
+    session = alice.new_session()
+    chat = open_chat(alice, session)
+    growth.record(chat.page)
+    chat.send(growth.slowly(TEXT, ms=15))
+    await_word(chat, ONE_THIRD)
+    chat.page.reload()
+    await_word(chat, TWO_THIRDS)
+    expect(chat.finished_answers).to_have_count(1)
+    growth.assert_grew_to(chat.page, TEXT)
+    assert contents(alice, session) == [growth.slowly(TEXT, ms=15), TEXT]
+
+
+def test_a_long_markdown_answer_looks_the_same_streamed_and_reloaded(
+    open_chat: OpenChat, alice: Person
+) -> None:
+    session = alice.new_session()
+    chat = open_chat(alice, session)
+    chat.send("demo: long 400; slow 5")
+    expect(chat.live_answer.get_by_role("heading", level=4).first).to_be_visible()
+    expect(chat.finished_answers).to_have_count(1)
+    streamed = body(chat.answers.first).inner_html()
+    chat.page.reload()
+    expect(chat.finished_answers).to_have_count(1)
+    assert body(chat.answers.first).inner_html() == streamed
+    stored = alice.messages(session)[1]
+    assert chat.page.evaluate(
+        """([shown, html]) => {
+          const template = document.createElement("template");
+          template.innerHTML = html;
+          const shownTemplate = document.createElement("template");
+          shownTemplate.innerHTML = shown;
+          shownTemplate.content.querySelectorAll("button").forEach((each) => each.remove());
+          return shownTemplate.content.textContent === template.content.textContent;
+        }""",
+        [streamed, stored["html"]],
+    )
+
+
+def test_a_second_window_joins_in_the_middle_and_both_show_the_same(
+    open_chat: OpenChat, alice: Person
+) -> None:
+    session = alice.new_session()
+    one = open_chat(alice, session)
+    two = Chat(one.page.context.new_page())
+    for chat in (one, two):
+        growth.record(chat.page)
+    one.open(session)
+    one.send(growth.slowly(TEXT))
+    await_word(one, "n31")
+    two.open(session)
+    for chat in (one, two):
+        expect(chat.finished_answers).to_have_count(1)
+        growth.assert_grew_to(chat.page, TEXT)
+    assert one.question_texts() == two.question_texts()
+    assert body(one.answers.first).inner_html() == body(two.answers.first).inner_html()
+
+
+def test_leaving_during_an_answer_and_coming_back_shows_text_so_far_live_tail_and_stop(
+    open_chat: OpenChat, alice: Person
+) -> None:
+    session, other = alice.new_session(title="Long"), alice.new_session(title="Other")
+    chat = open_chat(alice, session)
+    chat.send(growth.slowly(TEXT, ms=30))
+    await_word(chat, "n11")
+    chat.choose(other)
+    chat.wait_until_online()
+    expect(chat.stop_button).to_be_hidden()
+    expect(chat.answers).to_have_count(0)
+    chat.choose(session)
+    expect(chat.stop_button).to_be_visible()
+    await_word(chat, "n11")
+    seen = flat(body(chat.live_answer).inner_text())
+    assert flat(TEXT).startswith(seen)
+    await_word(chat, TWO_THIRDS)
+    chat.stop_button.click()
+    expect(chat.finished_answers).to_have_count(1)
+
+
+def test_stop_keeps_what_was_seen_also_after_a_reload(open_chat: OpenChat, alice: Person) -> None:
+    session = alice.new_session()
+    chat = open_chat(alice, session)
+    chat.send(growth.slowly(TEXT, ms=15))
+    await_word(chat, ONE_THIRD)
+    # Read in the same breath in which Stop is pressed.
+    seen = chat.stop_button.evaluate(
+        """(button) => {
+          button.click();
+          return document.querySelector("#messages article[aria-busy=true] .body").innerText;
+        }"""
+    )
+    expect(chat.messages).to_contain_text(re.compile(r"Stopped by you after [\d,]+ characters"))
+    stored = contents(alice, session)[1]
+    assert flat(stored) == flat(seen)
+    assert flat(chat.answer_text(0)) == flat(seen)
+    chat.page.reload()
+    expect(chat.messages).to_contain_text(f"Stopped by you after {len(stored)} characters")
+    assert flat(chat.answer_text(0)) == flat(seen)
+    chat.try_again.click()
+    expect(chat.messages).to_contain_text("2 answers so far")
+    assert contents(alice, session)[1] == TEXT
+
+
+def test_a_message_right_after_stop_follows_the_stopped_answer(
+    open_chat: OpenChat, alice: Person
+) -> None:
+    session = alice.new_session()
+    chat = open_chat(alice, session)
+    chat.send(growth.slowly(TEXT, ms=15))
+    await_word(chat, "n11")
+    chat.box.press("Escape")
+    chat.send("demo: context")
+    expect(chat.finished_answers).to_have_count(2)
+    stored = alice.messages(session)
+    assert [each["role"] for each in stored] == ["user", "assistant", "user", "assistant"]
+    assert stored[1]["is_partial"] is True
+    assert stored[2]["parent"] == stored[1]["id"]
+    assert "n1 n2" in chat.answer_text(1)
+
+
+def test_a_cut_of_three_seconds_is_said_and_then_caught_up_without_gap(
+    open_page: OpenPage, alice: Person, site: Server, console: ConsoleWatch
+) -> None:
+    console.allow("ERR_CONNECTION")
+    session = alice.new_session()
+    with wire_to(site.port) as wire:
+        chat = Chat(open_page(alice, base_url=wire.url))
+        growth.record(chat.page)
+        chat.open(session)
+        chat.send(growth.slowly(TEXT, ms=40))
+        await_word(chat, "n11")
+        wire.cut()
+        expect(chat.banner).to_contain_text("The server cannot be reached.")
+        chat.write("typed while cut")
+        chat.page.wait_for_timeout(CUT_MS)  # how long the cut lasts
+        shown = flat(body(chat.live_answer).inner_text())
+        wire.mend()
+        chat.banner.get_by_role("button", name="Try now").click()
+        expect(chat.banner).to_contain_text("Connected again. Nothing was lost.")
+        expect(chat.finished_answers).to_have_count(1)
+        growth.assert_grew_to(chat.page, TEXT)
+        expect(chat.box).to_have_value("typed while cut")
+    assert len(shown) < len(flat(TEXT))
+    assert contents(alice, session)[1] == TEXT
+
+
+def test_a_message_written_during_a_cut_is_sent_once_when_the_connection_is_back(
+    open_page: OpenPage, alice: Person, site: Server, console: ConsoleWatch
+) -> None:
+    console.allow("ERR_CONNECTION")
+    session = alice.new_session()
+    with wire_to(site.port) as wire:
+        chat = Chat(open_page(alice, base_url=wire.url))
+        chat.open(session)
+        wire.cut()
+        expect(chat.banner).to_be_visible()
+        chat.send("Into the cut")
+        expect(chat.messages).to_contain_text("Will be sent when the connection is back")
+        wire.mend()
+        chat.page.reload()
+        expect(chat.finished_answers).to_have_count(1)
+        assert chat.question_texts() == ["Into the cut"]
+    assert len(contents(alice, session)) == 2
