@@ -52,6 +52,8 @@ _SYMBOLS = re.compile(r"[!-/:-@\[-`{-~]")
 _BEYOND = re.compile("[\U00010000-\U0010ffff]")
 _DENSE_RUN = re.compile(r"[A-Za-z0-9+/=_-]{60,}")
 
+CORRECTION_WEIGHT = 0.05  # of the newest request in an endpoint's moving average
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -130,6 +132,20 @@ def count_text(text: str, encoding: str) -> int:
         return estimate(text)
     tokenizer = _tokenizer(encoding)
     return sum(len(tokenizer.encode_ordinary(piece)) for piece in _pieces(replace_surrogates(text)))
+
+
+def learned_correction(
+    correction: float, reported: int, counted: int, weight: float = CORRECTION_WEIGHT
+) -> float:
+    """`correction` moved by `weight` towards reported / counted tokens of one request.
+
+    A moving average, so that a change of the model shows after some dozens of requests. One
+    request can at most halve or double it, and it stays between 0.1 and 10.
+    """
+    if reported <= 0 or counted <= 0:
+        raise ValueError(f"reported {reported} and counted {counted} tokens must be positive")
+    ratio = min(max(reported / counted, correction / 2), correction * 2)
+    return min(max(correction + weight * (ratio - correction), 0.1), 10.0)
 
 
 def estimate(text: str) -> int:

@@ -23,6 +23,8 @@ from memory import recall, tokens
 from memory.messages import Message
 
 MILLION = Decimal(1_000_000)
+LEAST_TO_LEARN_FROM = 50  # tokens; below that the overhead of a few messages decides
+WORTH_WRITING = 0.005  # change of a correction
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ def finish(begun: Begun, outcome: Outcome) -> None:
         else:
             _drop_answer(begun)
         _end_turn(begun, outcome)
+    _learn_correction(begun, outcome)
 
 
 def _store_answer(begun: Begun, text: str, *, is_partial: bool, count: bool) -> ChatMessage:
@@ -129,6 +132,23 @@ def _end_turn(begun: Begun, outcome: Outcome) -> None:
         **usage,
     )
     ContextRecord.objects.filter(pk=begun.record_id).update(**usage)
+
+
+def _learn_correction(begun: Begun, outcome: Outcome) -> None:
+    """Move the endpoint's correction towards reported / counted tokens of this request.
+
+    Outside the turn's transaction, and only where it changes something: every turn of every
+    session would otherwise wait for the endpoint's one row.
+    """
+    if not outcome.input_tokens or begun.tokens < LEAST_TO_LEARN_FROM:
+        return
+    row = ModelEndpoint.objects.filter(name=begun.spec.name)
+    old = row.values_list("token_correction", flat=True).first()
+    if old is None:
+        return
+    new = tokens.learned_correction(old, outcome.input_tokens, begun.tokens)
+    if abs(new - old) > WORTH_WRITING:
+        row.filter(token_correction=old).update(token_correction=new)
 
 
 def _cost(begun: Begun, outcome: Outcome) -> Decimal | None:

@@ -504,3 +504,14 @@ async def test_an_input_that_alone_is_too_long_for_the_endpoint_fails_with_numbe
     assert (turn.status, turn.error_code) == ("failed", "input_too_long")
     assert "tokens" in turn.error_detail
     assert len(fake_endpoint.requests) == 1
+
+
+async def test_an_endpoint_that_counts_otherwise_is_corrected_little_by_little(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    fake_endpoint.default = lambda body: answer("ok", usage=(1000, 0, 5))
+    turn = await run_order(send(chat_session, "word " * 100))
+    record = await ContextRecord.objects.aget(turn=turn)
+    assert (record.input_tokens, record.token_count) == (1000, record.manifest["counted"])
+    endpoint = await ModelEndpoint.objects.aget(pk=chat_session.assistant.endpoint_id)
+    assert 1.04 < endpoint.token_correction <= 1.05

