@@ -5,14 +5,16 @@ import { Api } from "./api.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { Details } from "./details.js";
-import { chooseAssistant, showShortcuts } from "./dialogs.js";
-import { byId, element } from "./dom.js";
+import { showShortcuts } from "./dialogs.js";
+import { byId } from "./dom.js";
 import { Drafts, forgetDrafts, onSignedOutElsewhere } from "./drafts.js";
 import { isComposing, isTextField } from "./keys.js";
 import { Layout } from "./layout.js";
 import { MemoryPanel } from "./memory-panel.js";
-import { SessionList, titleOf } from "./sessions.js";
+import { NewChat } from "./new-chat.js";
+import { SessionList } from "./sessions.js";
 import { Status } from "./status.js";
+import { describe } from "./title-bar.js";
 import { hideWelcome, showGone, showWelcome } from "./welcome.js";
 
 const ADDRESS = /^\/chat\/([0-9a-f-]{36})\/$/u;
@@ -24,7 +26,6 @@ class ChatPage {
     this.data = JSON.parse(byId("page-data").textContent);
     /** @type {Conversation | null} */
     this.conversation = null;
-    this.isMemoryOn = true;
     this.drafts = new Drafts(this.data.user);
     this.announcer = new Announcer(byId("live"));
     this.api = new Api(() => this.#signedOut());
@@ -32,6 +33,7 @@ class ChatPage {
     this.layout = new Layout((isOpen) => this.details?.setOpen(isOpen));
     this.composer = this.#makeComposer();
     this.sessions = this.#makeSessionList();
+    this.newChat = this.#makeNewChat();
     this.memory = new MemoryPanel({
       api: this.api,
       isAvailable: this.data.memory_available,
@@ -48,7 +50,6 @@ class ChatPage {
 
   start() {
     this.layout.start();
-    this.#fillAssistants();
     this.sessions.load();
     if (this.data.session) this.open(this.data.session, false);
     else this.#openEmpty();
@@ -57,8 +58,12 @@ class ChatPage {
 
   // --- Sessions -------------------------------------------------------------------------------
 
-  /** @param {string} id @param {boolean} isNew an entry of its own in the browser's history */
-  async open(id, isNew) {
+  /**
+   * @param {string} id
+   * @param {boolean} isNew an entry of its own in the browser's history
+   * @param {boolean} [keepsText] what stands in the box was typed for this session
+   */
+  async open(id, isNew, keepsText = false) {
     if (this.conversation?.id === id) {
       this.layout.closeDrawers();
       return;
@@ -72,7 +77,8 @@ class ChatPage {
     this.sessions.setCurrent(id);
     this.details.setSession(id);
     this.memory.setSession(id);
-    this.composer.show(this.drafts.load(id));
+    if (keepsText) this.#moveDraft(id);
+    else this.composer.show(this.drafts.load(id));
     this.#describe(this.sessions.sessions.get(id) ?? null);
     byId("assistant-choice").hidden = true;
     this.status.setConnection({ name: "connecting" });
@@ -90,7 +96,7 @@ class ChatPage {
     this.composer.show(this.drafts.load(null));
     this.#describe(null);
     byId("assistant-choice").hidden = this.data.assistants.length < 2;
-    this.#showWelcome(this.#chosenAssistant());
+    this.#showWelcome(this.newChat.assistant);
   }
 
   #leave() {
@@ -104,28 +110,40 @@ class ChatPage {
     this.layout.closeDrawers();
   }
 
-  async #newChat() {
-    const { assistants, demo_assistants: demo } = this.data;
-    const slug = assistants.length > 1 ? await chooseAssistant(assistants, demo) : assistants[0]?.slug;
-    if (!slug) return;
-    const current = this.conversation;
-    if (!current || !current.isEmpty || current.session?.assistant.slug !== slug) {
-      try {
-        await this.#create(slug);
-      } catch (error) {
-        this.composer.say(/** @type {Error} */ (error).message);
-        return;
-      }
-    }
+  #makeNewChat() {
+    return new NewChat({
+      api: this.api,
+      data: this.data,
+      current: () => this.conversation,
+      onLeave: () => {
+        this.#openEmpty();
+        this.composer.focus();
+      },
+      onCreated: (session, keepsText) => {
+        this.sessions.update(session);
+        return this.open(session.id, true, keepsText);
+      },
+      onFailed: async (before, why) => {
+        if (before && !this.conversation) await this.open(before, false);
+        this.composer.say(why);
+      },
+      onChosen: () => {
+        this.#describe(null);
+        this.#showWelcome(this.newChat.assistant);
+      },
+    });
+  }
+
+  async #beginNew() {
+    await this.newChat.begin();
     this.layout.closeDrawers();
     this.composer.focus();
   }
 
-  /** @param {string | undefined} assistant */
-  async #create(assistant) {
-    const session = await this.api.post("sessions/", assistant ? { assistant } : {});
-    this.sessions.update(session);
-    await this.open(session.id, true);
+  /** @param {string} id */
+  #moveDraft(id) {
+    this.drafts.save(null, "");
+    this.drafts.save(id, this.composer.text);
   }
 
   /** @param {string} id */
@@ -202,7 +220,7 @@ class ChatPage {
 
   /** @param {string} text @returns {Promise<string>} */
   async #send(text) {
-    if (!this.conversation) await this.#create(byId("assistant-select").value || undefined);
+    if (!this.conversation) await this.newChat.create();
     if (!this.conversation?.session) return "This conversation is not loaded yet; send it again in a moment.";
     return this.conversation.send(text);
   }
@@ -210,7 +228,7 @@ class ChatPage {
   /** @param {any} command @returns {Promise<string>} */
   async #command(command) {
     if (command.name === "remember") return this.memory.remember(command.key, command.value);
-    await this.#newChat();
+    await this.#beginNew();
     return "";
   }
 
@@ -218,13 +236,8 @@ class ChatPage {
 
   /** @param {import("./types.js").Session | null} session */
   #describe(session) {
-    const title = session ? titleOf(session) : "";
-    byId("title").textContent = title || "New conversation";
-    document.title = title ? `${title} · Chat` : "Chat";
-    byId("assistant-name").textContent = session?.assistant.name ?? "";
-    const slug = session?.assistant.slug ?? this.#chosenAssistant()?.slug ?? "";
-    byId("demo-pill").hidden = !this.data.demo_assistants.includes(slug);
-    byId("temporary-pill").hidden = !session?.is_temporary;
+    const slug = session?.assistant.slug ?? this.newChat.assistant?.slug ?? "";
+    describe(session, slug, this.data.demo_assistants);
   }
 
   /** @param {boolean} isEmpty */
@@ -252,7 +265,7 @@ class ChatPage {
     hideWelcome();
     showGone(why, () => {
       this.conversation = null;
-      this.#newChat();
+      this.#beginNew();
     });
   }
 
@@ -284,26 +297,12 @@ class ChatPage {
     byId("conversation").toggleAttribute("data-scrolled", byId("scroller").scrollTop > SCROLLED);
   }
 
-  #fillAssistants() {
-    const options = this.data.assistants.map((each) => element("option", { value: each.slug, text: each.name }));
-    byId("assistant-select").replaceChildren(...options);
-  }
-
-  #chosenAssistant() {
-    const slug = byId("assistant-select").value;
-    return this.data.assistants.find((each) => each.slug === slug) ?? this.data.assistants[0] ?? null;
-  }
-
   // --- The window -----------------------------------------------------------------------------
 
   #listen() {
-    byId("new-chat").addEventListener("click", () => this.#newChat());
+    byId("new-chat").addEventListener("click", () => this.#beginNew());
     byId("to-latest").addEventListener("click", () => this.conversation?.toLatest());
     byId("context-line").addEventListener("click", () => this.#showContext(this.details.turn ?? ""));
-    byId("assistant-select").addEventListener("change", () => {
-      this.#describe(null);
-      this.#showWelcome(this.#chosenAssistant());
-    });
     byId("sign-out").addEventListener("submit", () => {
       this.drafts.close();
       forgetDrafts();
