@@ -64,7 +64,7 @@ def one_process_only(app_configs: Any, **kwargs: Any) -> list[checks.Warning]:
         return []
     return [
         checks.Warning(
-            "REDIS_URL is empty: readers in another process see an answer only when it has ended.",
+            "REDIS_URL is empty: readers in another process see an answer late or not at all.",
             hint="Set REDIS_URL, or run exactly one server process.",
             id="chat.W001",
         )

@@ -58,12 +58,23 @@ def origin_is_allowed(scope: WebSocketScope) -> bool:
     return urlsplit(origin).netloc == host and validate_host(split_domain_port(host)[0], allowed)
 
 
+class NothingHere(AsyncWebsocketConsumer):
+    """Every other websocket address: the same answer as for a session that is not yours."""
+
+    channel_layer_alias = "none"
+
+    async def connect(self) -> None:
+        await self.accept()
+        await self.close(NOT_FOUND)
+
+
 class ChatConsumer(AsyncWebsocketConsumer):
     channel_layer_alias = "none"  # chat.running hears the layer once for all sockets
 
     session_id: uuid.UUID
     user: Any = None
     is_counted = False
+    is_closed = False
     is_attached = False
 
     async def dispatch(self, message: Frame) -> None:
@@ -130,6 +141,12 @@ class ChatConsumer(AsyncWebsocketConsumer):
             if not sockets_of[self.user.pk]:
                 del sockets_of[self.user.pk]
 
+    async def close(self, code: Any = None, reason: Any = None) -> None:
+        """Close once, whatever else was on its way."""
+        if not self.is_closed:
+            self.is_closed = True
+            await super().close(code, reason)
+
     # --- Out ----------------------------------------------------------------------------------
 
     async def _send(self, frame: Frame) -> None:
@@ -175,8 +192,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
     # --- In -----------------------------------------------------------------------------------
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        if not self.tasks:
-            return  # refused: the close is on its way
+        if self.is_closed or not self.tasks:
+            return  # the close is on its way
         size = len(text_data.encode("utf-8", "replace")) if text_data else len(bytes_data or b"")
         if size > settings.CHAT_MAX_FRAME_BYTES:
             await self.close(TOO_LARGE)

@@ -28,7 +28,15 @@ Frame = dict[str, Any]
 Deliver = Callable[[uuid.UUID, Frame], None]
 
 PROCESS = uuid.uuid4().hex  # so that a process knows its own messages on the layer
-NOT_RETRYABLE = {"auth_failed", "missing_key", "endpoint_refused", "bad_request"}
+NOT_RETRYABLE = {
+    "auth_failed",
+    "bad_request",
+    "context_length",
+    "endpoint_refused",
+    "input_too_long",
+    "missing_key",
+    "prompt_too_long",
+}
 
 _local: tuple[asyncio.AbstractEventLoop, Deliver] | None = None
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 from django.core.cache import cache
+from redis.exceptions import RedisError
+
+logger = logging.getLogger(__name__)
+
+CACHE_AWAY = (RedisError, OSError)
 
 
 class Bucket:
@@ -26,7 +32,14 @@ class Bucket:
 
 
 def count_in_minute(what: str, who: int | str) -> int:
-    """How many times `who` did `what` in this minute, this time included; shared by the cache."""
+    """How many times `who` did `what` in this minute, this time included; shared by the cache.
+
+    While the cache is away nothing is counted and nobody is held up: 0.
+    """
     key = f"limit:{what}:{who}:{int(time.time() // 60)}"
-    cache.add(key, 0, timeout=120)
-    return cache.incr(key)
+    try:
+        cache.add(key, 0, timeout=120)
+        return cache.incr(key)
+    except CACHE_AWAY as error:
+        logger.warning("%s of %s are not counted, the cache is away: %s", what, who, error)
+        return 0

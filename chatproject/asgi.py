@@ -20,7 +20,11 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            await running.startup()
+            try:
+                await running.startup()
+            except running.CannotStart as problem:
+                await send({"type": "lifespan.startup.failed", "message": str(problem)})
+                return
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
             await running.shutdown()

@@ -1,7 +1,10 @@
 """Websocket addresses."""
 
-from django.urls import path
+from django.urls import path, re_path
 
-from chat.consumers import ChatConsumer
+from chat.consumers import ChatConsumer, NothingHere
 
-websocket_urlpatterns = [path("ws/chat/<uuid:session_id>/", ChatConsumer.as_asgi())]
+websocket_urlpatterns = [
+    path("ws/chat/<uuid:session_id>/", ChatConsumer.as_asgi()),
+    re_path("", NothingHere.as_asgi()),
+]

@@ -110,7 +110,7 @@ class InputTooLong(Exception):
 
     def __init__(self, tokens: int, limit: int) -> None:
         self.tokens, self.limit = tokens, limit
-        super().__init__(f"the message has {tokens} tokens; at most {limit} fit. Shorten it")
+        super().__init__(f"The message has {tokens:,} tokens; at most {limit:,} fit. Shorten it.")
 
 
 class PromptTooLong(Exception):
@@ -121,8 +121,8 @@ class PromptTooLong(Exception):
     def __init__(self, tokens: int, limit: int) -> None:
         self.tokens, self.limit = tokens, limit
         super().__init__(
-            f"the assistant's prompt takes {tokens} tokens and a request may hold {limit}; shorten"
-            " the prompt or raise the endpoint's context window"
+            f"The assistant's prompt takes {tokens:,} tokens and a request may hold {limit:,};"
+            " shorten the prompt or raise the endpoint's context window."
         )
 
 

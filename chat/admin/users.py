@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import CappedPaginator, count_of, counted
 from chat.admin.scope import Scoped, staff_users
+from memory.text import clean
 
 POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
@@ -40,6 +41,11 @@ class PersonAdmin(CountedDeletion, Scoped, UserAdmin):
 
     def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
         return staff_users(rows, user)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return super().get_search_results(request, queryset, clean(search_term))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Nobody gives out powers, their own included, but a superuser."""

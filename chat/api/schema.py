@@ -177,6 +177,13 @@ class ContextPart(Shape):
     text = serializers.CharField(required=False, help_text="Absent for the operator's own text.")
 
 
+class ServerSentEvent(Shape):
+    """One event of the stream; they are the frames of the websocket, in the same order."""
+
+    event = serializers.CharField(help_text="The frame's type, such as turn.delta.")
+    data = serializers.CharField(help_text="The frame as JSON.")
+
+
 @extend_schema_field({"type": "object", "additionalProperties": True})
 class Manifest(serializers.JSONField):
     pass

@@ -16,7 +16,6 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import connections
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer, JSONRenderer
@@ -39,7 +38,7 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 )
 TURN_ANSWERS = {
     (200, "application/json"): schema.FinishedTurn,
-    (200, EVENT_STREAM): OpenApiTypes.STR,
+    (200, EVENT_STREAM): schema.ServerSentEvent,
     **schema.problems(400, 403, 404, 409, 413, 422, 503),
 }
 
@@ -75,6 +74,11 @@ class AsyncEndpoint(Endpoint):
             response = self.handle_exception(exc)
         self.response = self.finalize_response(self.request, response, *args, **kwargs)
         return self.response
+
+    async def options(  # type: ignore[override]
+        self, request: Request, *args: Any, **kwargs: Any
+    ) -> Response:
+        return super().options(request, *args, **kwargs)
 
 
 # --- Orders ---------------------------------------------------------------------------------------

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from django.conf import settings
 from rest_framework.throttling import UserRateThrottle
+
+from chat.limits import CACHE_AWAY
+
+logger = logging.getLogger(__name__)
 
 
 class RequestThrottle(UserRateThrottle):
@@ -13,3 +20,11 @@ class RequestThrottle(UserRateThrottle):
 
     def get_rate(self) -> str:
         return f"{settings.CHAT_REQUESTS_PER_MINUTE}/minute"
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        """While the cache is away nothing is counted and nobody is held up."""
+        try:
+            return bool(super().allow_request(request, view))
+        except CACHE_AWAY as error:
+            logger.warning("Requests are not counted, the cache is away: %s", error)
+            return True

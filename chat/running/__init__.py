@@ -6,6 +6,7 @@ all text so far and everything new; nobody who leaves ends a turn.
 
 from chat.running.feeds import Behind, Reader
 from chat.running.registry import (
+    CannotStart,
     Started,
     attach,
     detach,
@@ -20,6 +21,7 @@ from chat.running.registry import (
 
 __all__ = [
     "Behind",
+    "CannotStart",
     "Reader",
     "Started",
     "attach",

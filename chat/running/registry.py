@@ -8,8 +8,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 from channels.layers import get_channel_layer
 from django.conf import settings
+from django.db import DatabaseError
 from redis.exceptions import RedisError
 
 from chat import events, hops, leases, liveness, llm
@@ -192,10 +194,20 @@ async def sync(session_id: uuid.UUID, turn_id: uuid.UUID, reader: Reader) -> Non
 # --- The process ----------------------------------------------------------------------------------
 
 
+class CannotStart(Exception):
+    """Something that the settings name is not there."""
+
+
 async def startup() -> None:
     """Take the liveness lock and open the channel, before the first request."""
-    await urgent_hop(liveness.start)
-    await registry().listen()
+    try:
+        await urgent_hop(liveness.start)
+    except (DatabaseError, psycopg.Error, OSError) as error:
+        raise CannotStart(f"The database of DATABASE_URL cannot be used: {error}") from error
+    try:
+        await registry().listen()
+    except (OSError, RedisError) as error:
+        raise CannotStart(f"Redis at REDIS_URL cannot be reached: {error}") from error
 
 
 async def shutdown() -> None:

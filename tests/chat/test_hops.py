@@ -56,6 +56,19 @@ def test_a_bucket_lets_so_many_through_at_once_and_no_more() -> None:
     assert [bucket.take() for _ in range(4)] == [True, True, True, False]
 
 
+def test_while_the_cache_is_away_nothing_is_counted_and_nobody_is_held_up(
+    settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": "redis://127.0.0.1:9/0",
+        }
+    }
+    assert count_in_minute("turns", 1) == 0
+    assert "the cache is away" in caplog.text
+
+
 def test_counts_are_kept_by_what_and_by_whom() -> None:
     first, second = count_in_minute("turns", 1), count_in_minute("turns", 1)
     assert second in (first + 1, 1)  # 1: a new minute began in between

@@ -280,7 +280,7 @@ def test_an_input_that_does_not_fit_is_refused_with_the_numbers() -> None:
     assert (refused.value.tokens, refused.value.limit) == (size, size - 1)
     assert refused.value.code == "input_too_long"
     assert (
-        str(refused.value) == f"the message has {size} tokens; at most {size - 1} fit. Shorten it"
+        str(refused.value) == f"The message has {size} tokens; at most {size - 1} fit. Shorten it."
     )
 
 
