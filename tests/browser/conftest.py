@@ -7,7 +7,6 @@ long as one module; and these tests ask the database through the page, not throu
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,14 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests import services
 from tests.browser.chat import Chat
 from tests.browser.console import ConsoleWatch
-from tests.browser.people import add_user, cookies_of
+from tests.browser.people import add_users, cookies_of
 from tests.clients import Person
 from tests.databases import Databases
 from tests.environment import ROOT
 from tests.servers import Server, server
 
 PATIENCE_MS = 15_000
+NEW_PEOPLE = 40
 expect.set_options(timeout=PATIENCE_MS)
 
 CHROMIUM_ARGUMENTS = [
@@ -109,12 +109,16 @@ def console() -> ConsoleWatch:
     return ConsoleWatch()
 
 
+@pytest.fixture(scope="session")
+def new_names(site_database: str) -> Iterator[str]:
+    """Names of people who have done nothing yet."""
+    return iter(add_users(site_database, [f"person-{n}" for n in range(1, NEW_PEOPLE + 1)]))
+
+
 @pytest.fixture
-def new_person(site: Server, site_database: str, person: SignIn) -> Person:
+def new_person(site: Server, new_names: Iterator[str], person: SignIn) -> Person:
     """Somebody without sessions and preferences."""
-    name = f"person-{uuid.uuid4().hex[:8]}"
-    add_user(site_database, name)
-    return person(site, name)
+    return person(site, next(new_names))
 
 
 OpenPage = Callable[..., Page]
