@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 import pytest
@@ -132,6 +133,13 @@ def test_another_method_or_address_is_a_problem(
     api: Api, method: str, path: str, expected: tuple[int, str]
 ) -> None:
     assert problem(api.send(method, path, {})) == expected
+
+
+@pytest.mark.parametrize("rest", ["", "messages/", "turns/"])
+def test_every_address_says_which_methods_it_has(api: Api, rest: str) -> None:
+    response = api.raw("options", f"/sessions/{uuid.uuid4()}/{rest}", "")
+    assert response.status_code == 200
+    assert response["Allow"].endswith("OPTIONS")
 
 
 def test_an_answer_in_another_form_than_json_is_not_to_be_had(api: Api) -> None:
