@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from memory.messages import Message, require_messages
-from memory.stores.base import RevisionConflict, Snapshot, SnapshotStore, require_memory_id
+from memory.stores.base import (
+    RevisionConflict,
+    Snapshot,
+    SnapshotStore,
+    attempts,
+    require_memory_id,
+)
 from memory.tokens import counter_for
 from memory.window import CountTokens, WindowPolicy, trim
 
 PolicySource = WindowPolicy | Callable[[str], WindowPolicy]
-
-_ATTEMPTS = 100  # each failed attempt means that another writer got through
 
 
 class ChatMemory:
@@ -20,6 +26,10 @@ class ChatMemory:
     `policy` is a WindowPolicy, or a function of the memory id that is asked at every call. The
     limits count everything that is added, the current input too. `messages()` trims a copy and
     stores nothing; a smaller limit cuts what is stored at the next `add` or `set`.
+
+    Any number of threads and processes may write to one id: what each `add` brings stays together
+    and nothing is lost. A writer that others get ahead of too often raises RevisionConflict, and
+    has then stored nothing.
     """
 
     def __init__(
@@ -65,8 +75,30 @@ class ChatMemory:
         """Forget everything; clearing what is empty is fine."""
         self._store.delete(self.memory_id)
 
+    async def aadd(self, *messages: Message) -> None:
+        """`add` in a thread. Cancelling the wait does not undo a write that has begun."""
+        await self._in_thread(self.add, *messages)
+
+    async def amessages(self) -> list[Message]:
+        """`messages` in a thread."""
+        found: list[Message] = await self._in_thread(self.messages)
+        return found
+
+    async def aset(self, messages: Iterable[Message]) -> None:
+        """`set` in a thread; `messages` is read before the first wait."""
+        await self._in_thread(self.set, require_messages(messages))
+
+    async def aclear(self) -> None:
+        """`clear` in a thread."""
+        await self._in_thread(self.clear)
+
+    async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        run = getattr(self._store, "in_thread", asyncio.to_thread)
+        return await run(call, *arguments)
+
     def _add(self, batch: list[Message], policy: WindowPolicy) -> None:
-        for _ in range(_ATTEMPTS):
+        conflict: RevisionConflict | None = None
+        for _ in attempts():
             stored = self._load()
             before = list(stored.messages) if stored else []
             after = before
@@ -83,7 +115,8 @@ class ChatMemory:
                 conflict = error
             else:
                 return
-        raise conflict
+        if conflict is not None:
+            raise conflict
 
     def _trim(self, messages: Iterable[Message], policy: WindowPolicy) -> list[Message]:
         return list(trim(messages, policy, self._count_tokens).kept)

@@ -18,6 +18,10 @@ class ToolCall:
     name: str
     arguments: str = "{}"
 
+    def __post_init__(self) -> None:
+        for field in ("id", "name", "arguments"):
+            _require_text(f"a tool call's {field}", getattr(self, field))
+
 
 @dataclass(frozen=True)
 class Message:
@@ -38,8 +42,12 @@ class Message:
             raise ValueError(f"role is {self.role!r}; use one of {', '.join(ROLES)}")
         if self.content is None and not self.tool_calls:
             raise ValueError(f"a {self.role} message without tool calls needs content, got None")
-        if self.content is not None and not isinstance(self.content, str):
-            raise TypeError(f"content must be a str, not {type(self.content).__name__}")
+        if self.content is not None:
+            _require_text("content", self.content)
+        for field in ("tool_call_id", "name"):
+            _require_text(field, getattr(self, field))
+        _require_all("parts", self.parts, Mapping)
+        _require_all("tool_calls", self.tool_calls, ToolCall)
         if self.tool_calls and self.role != "assistant":
             raise ValueError(f"a {self.role} message cannot ask for tool calls")
 
@@ -62,6 +70,17 @@ class Message:
     @property
     def has_text(self) -> bool:
         return bool(self.content and self.content.strip())
+
+
+def _require_text(field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{field} must be a str, not {type(value).__name__}")
+
+
+def _require_all(field: str, values: Iterable[object], kind: type) -> None:
+    for value in values:
+        if not isinstance(value, kind):
+            raise TypeError(f"{field} must hold {kind.__name__} only, not {value!r}")
 
 
 def require_messages(messages: Iterable[Message]) -> list[Message]:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-from django.db import transaction
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections, transaction
 
-from memory.messages import ROLES, Message, from_data, require_messages, to_data
+from memory.messages import Message, from_data, require_messages, to_data
 from memory.models import MemorySnapshot
-from memory.stores.base import RevisionConflict, Snapshot, require_memory_id
+from memory.stores.base import (
+    RevisionConflict,
+    Snapshot,
+    next_revision,
+    require_memory_id,
+)
+from memory.stores.content import FORMAT_VERSION, read_messages
 from memory.text import clean_data
 
-logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class UnknownMemoryId(LookupError):
@@ -37,7 +43,7 @@ class DatabaseStore:
         row = MemorySnapshot.objects.filter(pk=_session_id(memory_id)).first()
         if row is None:
             return None
-        messages = tuple(_readable(memory_id, data) for data in row.messages)
+        messages = read_messages(memory_id, row.format_version, row.messages)
         return Snapshot(memory_id, messages, row.revision)
 
     def replace(
@@ -56,6 +62,18 @@ class DatabaseStore:
     def delete(self, memory_id: str) -> None:
         MemorySnapshot.objects.filter(pk=_session_id(memory_id)).delete()
 
+    async def in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Run `call` where Django's asynchronous code uses the database."""
+        return await sync_to_async(_with_live_connection)(call, *arguments)
+
+
+def _with_live_connection(call: Callable[..., T], *arguments: Any) -> T:
+    close_old_connections()
+    try:
+        return call(*arguments)
+    finally:
+        close_old_connections()
+
 
 def _write(
     memory_id: str, session_id: uuid.UUID, data: list[dict[str, Any]], expected: int | None
@@ -68,8 +86,13 @@ def _write(
     found = row.revision if row else 0
     if expected not in (None, found):
         raise RevisionConflict(memory_id, expected or 0, found)
-    revision = found + 1
-    new = MemorySnapshot(chat_session_id=session_id, revision=revision, messages=data)
+    revision = next_revision(found)
+    new = MemorySnapshot(
+        chat_session_id=session_id,
+        format_version=FORMAT_VERSION,
+        revision=revision,
+        messages=data,
+    )
     new.save(force_insert=row is None, force_update=row is not None)
     return revision
 
@@ -86,19 +109,3 @@ def _session_id(memory_id: str) -> uuid.UUID:
             f"memory id {memory_id!r} is not the id of a chat session, as in {uuid.UUID(int=0)}"
         )
     return session_id
-
-
-def _readable(memory_id: str, data: Any) -> Message:
-    """The stored message; one that cannot be read becomes its plain text, with a warning."""
-    try:
-        return from_data(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        logger.warning(
-            "a stored message of %s cannot be read (%s); its plain text is used",
-            memory_id,
-            type(error).__name__,
-        )
-    fields: Mapping[str, Any] = data if isinstance(data, dict) else {"content": data}
-    role = fields.get("role")
-    text = str(fields.get("content") or "")
-    return Message("user" if role == "tool" or role not in ROLES else role, text)

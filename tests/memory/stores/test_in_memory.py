@@ -1,84 +1,49 @@
+"""The in-memory store beside the contract."""
+
 from __future__ import annotations
 
-from typing import Any
+import subprocess
+import sys
+import threading
 
-import pytest
-
+from memory.chat_memory import ChatMemory
 from memory.messages import Message
-from memory.stores import InMemoryStore, RevisionConflict
+from memory.stores import InMemoryStore
+from memory.window import WindowPolicy
 
 U = Message.user
 
 
-def test_what_was_never_stored_is_none() -> None:
-    assert InMemoryStore().load("m") is None
-
-
-def test_a_replacement_is_whole_and_an_empty_one_counts() -> None:
-    store = InMemoryStore()
-    assert store.replace("m", [U("a"), U("b")]).revision == 1
-    assert store.replace("m", [U("c")]).messages == (U("c"),)
-    empty = store.replace("m", [])
-    assert (empty.messages, empty.revision) == ((), 3)
-    assert store.load("m") == empty
-
-
-def test_an_expected_revision_guards_the_write() -> None:
-    store = InMemoryStore()
-    store.replace("m", [U("a")], expected_revision=0)
-    with pytest.raises(RevisionConflict, match="has revision 1, expected 0"):
-        store.replace("m", [U("b")], expected_revision=0)
-    store.replace("m", [U("c")], expected_revision=1)
-    assert store.load("m").messages == (U("c"),)  # type: ignore[union-attr]
-
-
-def test_ids_do_not_mix_and_deleting_is_repeatable() -> None:
+def test_ids_are_compared_exactly() -> None:
     store = InMemoryStore()
     for name in ("Chat-1", "chat-1", "chat:1", "chat@1#"):
         store.replace(name, [U(name)])
-    store.delete("chat-1")
     store.delete("chat-1")
     assert store.load("chat-1") is None
     assert store.load("Chat-1").messages == (U("Chat-1"),)  # type: ignore[union-attr]
 
 
-def test_nothing_that_the_caller_holds_is_shared() -> None:
-    store = InMemoryStore()
-    part: dict[str, Any] = {"type": "text", "text": "a"}
-    given = [Message.user("x", parts=[part])]
-    store.replace("m", given)
-    given.clear()
-    part["text"] = "changed"
-    found = store.load("m")
-    assert found is not None
-    assert found.messages[0].parts == ({"type": "text", "text": "a"},)
-    found.messages[0].parts[0]["text"] = "changed too"
-    again = store.load("m")
-    assert again is not None
-    assert again.messages[0].parts == ({"type": "text", "text": "a"},)
+def test_four_times_200_adds_of_threads_are_all_there_in_order() -> None:
+    store, policy = InMemoryStore(), WindowPolicy(1_000, align_to_turns=False)
+
+    def write(name: str) -> None:
+        memory = ChatMemory("m", policy, store)
+        for n in range(200):
+            memory.add(U(f"{name}-{n}"))
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    found = [each.content or "" for each in ChatMemory("m", policy, store).messages()]
+    assert len(found) == 800
+    for name in "abcd":
+        mine = [text for text in found if text.startswith(name)]
+        assert mine == [f"{name}-{n}" for n in range(200)]
 
 
-@pytest.mark.parametrize("bad", [None, 1, "", " x"])
-def test_a_bad_id_is_refused_everywhere(bad: Any) -> None:
-    store = InMemoryStore()
-    for act in (store.load, store.delete, lambda each: store.replace(each, [])):
-        with pytest.raises((TypeError, ValueError), match="memory id"):
-            act(bad)
-
-
-@pytest.mark.parametrize("bad", [None, [None], U("x")])
-def test_what_is_no_list_of_messages_is_refused_and_nothing_is_replaced(bad: Any) -> None:
-    store = InMemoryStore()
-    store.replace("m", [U("a")])
-    with pytest.raises(TypeError):
-        store.replace("m", bad)
-    assert store.load("m").messages == (U("a"),)  # type: ignore[union-attr]
-
-
-def test_the_database_store_is_not_imported_before_it_is_asked_for() -> None:
-    import subprocess
-    import sys
-
+def test_no_store_on_django_is_imported_before_it_is_asked_for() -> None:
     code = (
         "import sys, memory.stores, memory.chat_memory, memory.history\n"
         "assert 'django' not in sys.modules, 'Django was imported'\n"
