@@ -17,7 +17,8 @@ export class AnswerView {
     this.turn = turn;
     this.paintWith = paintWith;
     this.stream = new TurnStream();
-    this.painted = 0; // the `end` of what is on the screen
+    /** @type {number | null} the `end` of what is on the screen; null: stored text, not counted */
+    this.painted = 0;
     this.isFrozen = false;
     this.frame = 0;
     this.beganAt = Date.now();
@@ -57,7 +58,9 @@ export class AnswerView {
 
   /** The text as it was stored; shown until the running process has told the whole. */
   showStored(/** @type {string} */ text) {
+    this.waiting.remove();
     this.#setTail(text);
+    this.painted = null;
   }
 
   /** Stop was pressed: what is on the screen is what will be kept. */
@@ -116,7 +119,7 @@ export class AnswerView {
   }
 
   #countWaiting() {
-    if (this.painted || this.isFrozen || !this.waiting.isConnected) return;
+    if (this.painted !== 0 || this.isFrozen || !this.waiting.isConnected) return;
     const seconds = Math.round((Date.now() - this.beganAt) / 1000);
     if (seconds >= LONG_WAIT) {
       this.waitingText.textContent = `Still waiting for the first word, ${counted(seconds, "second")}`;

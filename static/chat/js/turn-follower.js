@@ -124,7 +124,7 @@ export class TurnFollower {
     if (isMine) this.need.onRunning(false, false);
   }
 
-  /** @returns {{turn: string, seen: number} | null} what to tell the server */
+  /** @returns {{turn: string, seen: number | null} | null} what to tell the server */
   stop() {
     if (!this.answer || this.isStopping) return null;
     this.answer.freeze();
