@@ -12,6 +12,7 @@ from chat import access, events
 from chat.api import schema
 from chat.api.base import Endpoint
 from chat.api.paging import SeqQuery, seq_page
+from chat.turns import branches
 
 
 class MessageList(Endpoint):
@@ -31,3 +32,18 @@ class MessageList(Endpoint):
                 "has_after": page.has_after,
             }
         )
+
+
+class BranchSelect(Endpoint):
+    @extend_schema(
+        operation_id="select_branch",
+        request=None,
+        responses={200: schema.Head, **schema.problems(403, 404, 409)},
+    )
+    def post(self, request: Request, session_id: uuid.UUID, message_id: uuid.UUID) -> Response:
+        """Show the branch through a message, down to its newest end."""
+        chat_session = self.chat_session(session_id)
+        head = str(branches.select(chat_session.pk, message_id))
+        frame = events.session_updated(chat_session, head=head)
+        events.publish_from_thread(chat_session.pk, frame)
+        return Response({"head": head})

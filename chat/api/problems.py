@@ -24,6 +24,7 @@ RETRY_SECONDS = 1  # when the server is overloaded
 REFUSED_STATUS = {  # turns.Refused; every other code is a conflict with what the session is now
     "empty_message": 400,
     "input_too_long": 422,
+    "no_such_message": 404,
     "no_such_turn": 404,
     "prompt_too_long": 422,
     "rate_limited": 429,

@@ -160,6 +160,10 @@ class Messages(Shape):
     has_after = serializers.BooleanField()
 
 
+class Head(Shape):
+    head = serializers.UUIDField(help_text="The newest message of the branch that is shown now.")
+
+
 class FinishedTurn(Turn, Cleaned):
     message = Message(allow_null=True, help_text="The answer; null when there is none.")
 
@@ -181,7 +185,9 @@ class ServerSentEvent(Shape):
     """One event of the stream; they are the frames of the websocket, in the same order."""
 
     event = serializers.CharField(help_text="The frame's type, such as turn.delta.")
-    data = serializers.CharField(help_text="The frame as JSON.")
+    data = serializers.CharField(  # type: ignore[assignment]  # the name is Serializer's too
+        help_text="The frame as JSON."
+    )
 
 
 @extend_schema_field({"type": "object", "additionalProperties": True})

@@ -17,7 +17,6 @@ from django.conf import settings
 from django.db import connections
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -25,11 +24,11 @@ from rest_framework.response import Response
 from chat import access, events, frames, running
 from chat.api import schema
 from chat.api.base import Endpoint
-from chat.api.bodies import MAX_INTEGER, Body, CleanText, with_cleaned
-from chat.api.problems import FieldError, Invalid, shown
+from chat.api.bodies import Body, with_cleaned
+from chat.api.orders import EditOrder, SendOrder, StopOrder, TurnOrder
 from chat.hops import hop
 from chat.limits import count_in_minute
-from chat.turns import ANY_PARENT, Order, Refused
+from chat.turns import Order, Refused
 
 HEARTBEAT_SECONDS = 15.0  # proxies close what is silent for a minute
 EVENT_STREAM = "text/event-stream"
@@ -81,57 +80,6 @@ class AsyncEndpoint(Endpoint):
         return super().options(request, *args, **kwargs)
 
 
-# --- Orders ---------------------------------------------------------------------------------------
-
-
-class TurnOrder(Body):
-    client_id = serializers.UUIDField(
-        required=False, help_text="Made by the client; a repeated one begins nothing."
-    )
-
-    def client(self, request: Request) -> uuid.UUID:
-        """The id in the body or in the Idempotency-Key header; both must say the same."""
-        given: uuid.UUID | None = self.validated_data.get("client_id")
-        header = request.headers.get("Idempotency-Key")
-        if header is None:
-            if given is None:
-                message = "Make a UUID and send it again when you repeat the request."
-                raise Invalid([FieldError("client_id", None, message, "required")])
-            return given
-        try:
-            key = uuid.UUID(header)
-        except ValueError:
-            message = "Give a UUID."
-            raise Invalid([FieldError("Idempotency-Key", shown(header), message)]) from None
-        if given is not None and given != key:
-            message = f"It must equal client_id, which is {given}."
-            raise Invalid([FieldError("Idempotency-Key", shown(header), message)])
-        return key
-
-
-class Input(TurnOrder):
-    text = CleanText(trim_whitespace=False)
-    parent = serializers.UUIDField(  # type: ignore[assignment]  # Field has a `parent` of its own
-        required=False,
-        allow_null=True,
-        help_text="The newest message that the sender knows; null: none.",
-    )
-
-    def parent_id(self) -> str | None:
-        parent = self.validated_data.get("parent", ANY_PARENT)
-        return None if parent is None else str(parent)
-
-
-class StopOrder(Body):
-    seen = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        min_value=0,
-        max_value=MAX_INTEGER,
-        help_text="The last offset that was shown; the stored answer is cut there.",
-    )
-
-
 # --- Views ----------------------------------------------------------------------------------------
 
 
@@ -168,19 +116,42 @@ class TurnList(TurnStarter):
     @extend_schema(
         operation_id="send_message",
         parameters=[IDEMPOTENCY_KEY],
-        request=Input,
+        request=SendOrder,
         responses=TURN_ANSWERS,
     )
     async def post(self, request: Request, session_id: uuid.UUID) -> HttpResponseBase:
         """Send a message and wait for the answer, or have its events streamed."""
         chat_session = await sync_to_async(self.chat_session)(session_id)
-        body = Input.read(request)
+        body = SendOrder.read(request)
         order = Order(
             "send",
             chat_session.pk,
             body.client(request),
             text=frames.message_text(body.validated_data["text"]),
             parent=body.parent_id(),
+        )
+        return await self.answer(order, body)
+
+
+class MessageEdit(TurnStarter):
+    @extend_schema(
+        operation_id="edit_message",
+        parameters=[IDEMPOTENCY_KEY],
+        request=EditOrder,
+        responses=TURN_ANSWERS,
+    )
+    async def post(
+        self, request: Request, session_id: uuid.UUID, message_id: uuid.UUID
+    ) -> HttpResponseBase:
+        """Store another wording beside an earlier message and answer it."""
+        chat_session = await sync_to_async(self.chat_session)(session_id)
+        body = EditOrder.read(request)
+        order = Order(
+            "edit",
+            chat_session.pk,
+            body.client(request),
+            text=frames.message_text(body.validated_data["text"]),
+            message=message_id,
         )
         return await self.answer(order, body)
 

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from django.conf import settings
+from rest_framework.request import Request
 from rest_framework.throttling import UserRateThrottle
 
 from chat.limits import CACHE_AWAY
@@ -14,15 +15,14 @@ logger = logging.getLogger(__name__)
 
 
 class RequestThrottle(UserRateThrottle):
-    """Every request of the API."""
+    """Every request of the API; while the cache is away nobody is held up."""
 
     scope = "requests"
 
     def get_rate(self) -> str:
         return f"{settings.CHAT_REQUESTS_PER_MINUTE}/minute"
 
-    def allow_request(self, request: Any, view: Any) -> bool:
-        """While the cache is away nothing is counted and nobody is held up."""
+    def allow_request(self, request: Request, view: Any) -> bool:
         try:
             return bool(super().allow_request(request, view))
         except CACHE_AWAY as error:

@@ -4,14 +4,15 @@ from django.urls import path, re_path
 
 from chat.api.assistants import AssistantList
 from chat.api.memory import ClearMemory
-from chat.api.messages import MessageList
+from chat.api.messages import BranchSelect, MessageList
 from chat.api.preferences import PreferenceDetail, PreferenceList
 from chat.api.problems import nothing_here
 from chat.api.sessions import SessionDetail, SessionList
-from chat.api.streams import TurnList, TurnRegenerate, TurnRetry, TurnStop
+from chat.api.streams import MessageEdit, TurnList, TurnRegenerate, TurnRetry, TurnStop
 from chat.api.turns import TurnContext, TurnDetail
 
 SESSION = "sessions/<uuid:session_id>/"
+MESSAGE = f"{SESSION}messages/<uuid:message_id>/"
 TURN = f"{SESSION}turns/<uuid:turn_id>/"
 
 urlpatterns = [
@@ -19,6 +20,8 @@ urlpatterns = [
     path("sessions/", SessionList.as_view()),
     path(SESSION, SessionDetail.as_view()),
     path(f"{SESSION}messages/", MessageList.as_view()),
+    path(f"{MESSAGE}edit/", MessageEdit.as_view()),
+    path(f"{MESSAGE}select/", BranchSelect.as_view()),
     path(f"{SESSION}clear-memory/", ClearMemory.as_view()),
     path(f"{SESSION}turns/", TurnList.as_view()),
     path(TURN, TurnDetail.as_view()),

@@ -30,6 +30,8 @@ SESSION_ADDRESSES = [
     ("get", "clear-memory/", None),
     ("post", "clear-memory/", {}),
     ("post", "turns/", {"text": "Hi", "client_id": CLIENT_ID}),
+    ("post", "messages/{turn}/edit/", {"text": "Hi", "client_id": CLIENT_ID}),
+    ("post", "messages/{turn}/select/", {}),
     ("get", "turns/{turn}/", None),
     ("get", "turns/{turn}/context/", None),
     ("post", "turns/{turn}/stop/", {}),
@@ -96,7 +98,7 @@ def test_a_foreign_session_answers_as_an_unknown_one(
 
 
 @pytest.mark.parametrize(
-    ("method", "rest", "body"), [each for each in SESSION_ADDRESSES if "{turn}" in each[1]]
+    ("method", "rest", "body"), [each for each in SESSION_ADDRESSES if "turns/{turn}" in each[1]]
 )
 def test_a_turn_of_another_session_answers_as_an_unknown_one(
     alice: Any, method: str, rest: str, body: Any

@@ -205,6 +205,7 @@ def test_a_basic_password_opens_nothing() -> None:
         (Refused("prompt_too_long", "Shorten."), 422),
         (Refused("session_deleted", "Gone."), 404),
         (Refused("no_such_turn", "None."), 404),
+        (Refused("no_such_message", "None."), 404),
         (Refused("rate_limited", "Wait."), 429),
     ],
 )

@@ -12,8 +12,10 @@ from django.conf import LazySettings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from chat import events, leases
+from chat.api.throttles import RequestThrottle
 from chat.models import AuditEvent, ChatMessage, ChatSession, ChatTurn, SessionTombstone
 from memory import preferences
 from memory.models import UserPreference
@@ -471,3 +473,14 @@ def test_more_requests_than_allowed_are_refused_for_that_person_alone(
     assert refused.json()["code"] == "throttled"
     assert 0 < int(refused["Retry-After"]) <= 60
     assert Api(builders.user()).get("/sessions/").status_code == 200
+
+
+def test_nobody_is_held_up_while_the_cache_is_away(
+    api: Api, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*args: Any, **options: Any) -> None:
+        raise RedisConnectionError("connection refused")
+
+    settings.CHAT_REQUESTS_PER_MINUTE = 1
+    monkeypatch.setattr(RequestThrottle.cache, "get", away)
+    assert [api.get("/sessions/").status_code for _ in range(3)] == [200, 200, 200]

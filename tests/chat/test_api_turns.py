@@ -272,6 +272,58 @@ async def test_a_completed_turn_is_not_retried(
     assert code(await again(api, chat_session, "retry", done)) == (409, "not_retryable")
 
 
+async def test_an_edited_message_stands_beside_the_first_and_is_answered(
+    api: AsyncApi, chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    fake_endpoint.replies(answer("old"), answer("new"))
+    first = await sent(api, chat_session, "frist")
+    edit = f"/sessions/{chat_session.pk}/messages/{first['input']}/edit/"
+    turn = (await api.post(edit, {"text": "first", "client_id": fresh_id()})).json()
+    assert turn["message"]["content"] == "new"
+    assert await stored() == [
+        ("user", "frist", False),
+        ("assistant", "old", False),
+        ("user", "first", True),
+        ("assistant", "new", True),
+    ]
+
+
+async def test_a_message_that_is_not_there_is_neither_edited_nor_shown(
+    api: AsyncApi, chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    foreign = await sync_to_async(builders.message)(
+        await sync_to_async(builders.chat_session)(), content="theirs"
+    )
+    for message_id in (foreign.pk, uuid.uuid4()):
+        path_ = f"/sessions/{chat_session.pk}/messages/{message_id}"
+        edited = await api.post(f"{path_}/edit/", {"text": "x", "client_id": fresh_id()})
+        assert code(edited) == (404, "no_such_message")
+        assert code(await api.post(f"{path_}/select/", {})) == (404, "no_such_message")
+    assert await stored() == [("user", "theirs", True)]
+
+
+async def test_the_branch_through_a_message_is_shown_again(
+    api: AsyncApi, chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    fake_endpoint.replies(answer("first"), answer("second"))
+    first = await sent(api, chat_session)
+    await again(api, chat_session, "regenerate", first)
+    path_ = f"/sessions/{chat_session.pk}/messages/"
+    selected = await api.post(f"{path_}{first['message']['id']}/select/", {})
+    assert (selected.status_code, selected.json()) == (200, {"head": first["message"]["id"]})
+    shown = (await api.get(path_)).json()["results"]
+    assert [row["content"] for row in shown] == ["Hi", "first"]
+
+
+async def test_no_branch_is_chosen_while_a_turn_runs(
+    api: AsyncApi, chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    done = await sent(api, chat_session)
+    await sync_to_async(hold)(chat_session)
+    path_ = f"/sessions/{chat_session.pk}/messages/{done['input']}/select/"
+    assert code(await api.post(path_, {})) == (409, "turn_in_progress")
+
+
 # --- Streamed -------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,51 @@
+"""The OpenAPI description: whole, valid, and only for people who are signed in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import call_command
+
+from chat.api.urls import urlpatterns as api_urls
+from tests import builders
+from tests.chat.api import Api
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def description(tmp_path: Any) -> Any:
+    target = tmp_path / "schema.yml"
+    call_command("spectacular", "--fail-on-warn", "--validate", "--file", str(target))
+    return yaml.safe_load(target.read_text("utf-8"))
+
+
+def test_every_address_is_described_without_a_warning(description: Any) -> None:
+    addresses = [str(each.pattern) for each in api_urls if str(each.pattern)]
+    assert len(description["paths"]) == len(addresses) > 10
+
+
+def test_every_operation_has_a_name_a_text_and_its_problems(description: Any) -> None:
+    for path, operations in description["paths"].items():
+        for method, operation in operations.items():
+            assert operation["description"], (method, path)
+            assert "_" in operation["operationId"], (method, path)
+            for status in ("401", "429"):
+                answers = operation["responses"][status]["content"]
+                assert list(answers) == ["application/problem+json"], (method, path)
+            if method != "get":
+                assert "403" in operation["responses"], (method, path)
+
+
+def test_the_description_and_its_page_are_for_people_who_are_signed_in() -> None:
+    nobody, somebody = Api(None).client, Api(builders.user()).client
+    assert nobody.get("/api/schema/").status_code == 401
+    assert nobody.get("/api/docs/")["Location"] == "/accounts/login/?next=/api/docs/"
+    assert somebody.get("/api/schema/").status_code == 200
+    page = somebody.get("/api/docs/")
+    assert page.status_code == 200
+    assert "<style" not in page.content.decode()
+    policy = page["Content-Security-Policy"].split("; ")
+    assert {"script-src 'self'", "style-src 'self'"} <= set(policy)
