@@ -9,6 +9,10 @@ from typing import Any, Literal, get_args
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[str, ...] = get_args(Role)
 
+KEPT = "kept"
+"""The type of a part that holds what another system stored and a Message has no place for
+(memory.formats). It is stored and written back, never sent and never counted."""
+
 
 @dataclass(frozen=True)
 class ToolCall:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
 import random
+import re
 import socket
 import time
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import django
 import pytest
 import tiktoken
 
@@ -18,6 +22,9 @@ from memory.tokens import (
     PIECE,
     VOCABULARIES,
     VocabularyError,
+    count_definitions,
+    count_part,
+    count_schema,
     count_text,
     counter_for,
     estimate,
@@ -150,3 +157,100 @@ def test_a_correction_moves_towards_what_an_endpoint_reports() -> None:
 def test_a_correction_is_not_learned_from_nothing(reported: int, counted: int) -> None:
     with pytest.raises(ValueError, match="must be positive"):
         learned_correction(1.0, reported, counted)
+
+
+# --- Parts
+
+
+def test_a_part_costs_what_is_sent_of_it() -> None:
+    assert count_part({"type": "text", "text": "hello world"}, "o200k_base") == 2
+    assert count_part({"type": "kept", "message": {"a": "b" * 1_000}}, "o200k_base") == 0
+    audio = {"type": "input_audio", "input_audio": {"data": "A" * 4_000, "format": "wav"}}
+    assert count_part(audio, "o200k_base") > 400
+    assert count_part({"type": "text", "text": None}, "o200k_base") > 0
+    assert count_part({"when": object()}, "o200k_base") > 0
+
+
+# --- Tool definitions and schemas
+
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "get_current_weather",
+        "description": "Get the current weather in a given location",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "location": {
+                    "type": "string",
+                    "description": "The city and state, e.g. San Francisco, CA",
+                },
+                "unit": {
+                    "type": "string",
+                    "description": "The unit of temperature to return",
+                    "enum": ["celsius", "fahrenheit"],
+                },
+            },
+            "required": ["location"],
+        },
+    },
+}
+
+
+def test_tool_definitions_are_charged_at_least_as_the_provider_reports_them() -> None:
+    """OpenAI reports 101 tokens (gpt-4o) for these two messages with this tool."""
+    count = counter_for("o200k_base")
+    messages = [
+        Message.system(
+            "You are a helpful assistant that can answer to questions about the weather."
+        ),
+        Message.user("What's the weather like in San Francisco?"),
+    ]
+    total = (
+        tokens.REQUEST_OVERHEAD
+        + sum(count(each) for each in messages)
+        + count_definitions([WEATHER], "o200k_base")
+    )
+    assert 101 <= total <= 1.7 * 101
+
+
+def test_no_definitions_cost_nothing_and_each_one_costs_something() -> None:
+    assert count_definitions([], "o200k_base") == 0
+    one = count_definitions([WEATHER], "o200k_base")
+    two = count_definitions([WEATHER, WEATHER], "o200k_base")
+    assert two == 2 * one - tokens.DEFINITIONS_OVERHEAD
+
+
+def test_a_schema_costs_its_text() -> None:
+    assert count_schema(None, "o200k_base") == 0
+    assert count_schema({}, "o200k_base") == 0
+    schema = {"type": "object", "properties": {"答案": {"type": "string"}}}
+    text = '{"type":"object","properties":{"答案":{"type":"string"}}}'
+    expected = tokens.DEFINITIONS_OVERHEAD + count_text(text, "o200k_base")
+    assert count_schema(schema, "o200k_base") == expected
+
+
+# --- The stated error of the estimate
+
+
+def catalogues() -> dict[str, str]:
+    """Prose in many languages: the translations that come with Django."""
+    found = {}
+    for path in Path(django.__file__).parent.glob("conf/locale/*/LC_MESSAGES/django.po"):
+        source = path.read_text(encoding="utf-8")
+        quoted = re.findall(r'^(?:msgstr(?:\[\d\])? )?(".*")$', source, flags=re.MULTILINE)
+        text = "\n".join(filter(None, (ast.literal_eval(each) for each in quoted)))
+        if len(text) > 3_000:
+            found[path.parent.parent.name] = text
+    return found
+
+
+def test_the_error_of_the_estimate_is_as_it_is_stated() -> None:
+    ratios = {
+        language: estimate(text) / count_text(text, "o200k_base")
+        for language, text in catalogues().items()
+    }
+    assert len(ratios) > 90
+    assert {name: ratio for name, ratio in ratios.items() if not 0.95 <= ratio <= 1.8} == {}
+    assert sorted(ratios.values())[len(ratios) // 4] > 1.05
+    assert sorted(ratios.values())[len(ratios) * 9 // 10] < 1.6
