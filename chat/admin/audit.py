@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
@@ -80,7 +81,8 @@ class RecordedReads(admin.ModelAdmin):
         rows = getattr(response, "context_data", {}).get("cl")
         if rows is not None and self.list_shows_text and may_read_content(request.user):
             action = f"{self.object_type}.list"
-            asked = {**rows.params, "page": rows.page_num}
+            asked = {name: value for name, value in rows.params.items() if name != SEARCH_VAR}
+            asked |= {"searched": bool(rows.query), "page": rows.page_num}  # for what may be text
             note(request, action, self.object_type, count=len(rows.result_list), filter=asked)
         return response
 

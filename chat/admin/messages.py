@@ -72,7 +72,7 @@ class ChatMessageAdmin(RecordedReads, ReadOnly, ChatAdmin):
     ]
 
     class Media:
-        css = {"all": ["chat/highlight.css"]}
+        css = {"all": ["admin_chat/conversation.css", "chat/highlight.css"]}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChatMessage]:
         """Lists read the beginning of a text only; the page of one message reads it whole."""

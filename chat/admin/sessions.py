@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.forms import ModelForm
 from django.http import Http404, HttpRequest, HttpResponse
@@ -15,6 +17,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from chat import events
 from chat.access import may_read_content, staff_chat_sessions, staff_tenants
 from chat.admin import audit, transcript
 from chat.admin.base import ChatAdmin, badge, change_url, excerpt, link, moment, short
@@ -30,6 +33,7 @@ PROMPTS = (
     "assistant__tools",
     "assistant__output_schema",
 )
+TOLD = ("memory_enabled", "max_messages", "max_tokens")  # to whoever has the session open
 FEW = 100  # suggestions that a filter offers
 RELATED = {"chatturn": "Turns", "chatmessage": "Messages", "contextrecord": "What was sent"}
 
@@ -177,9 +181,15 @@ class ChatSessionAdmin(SessionActions, ChatAdmin):
     ) -> None:
         """Only the fields that were changed: the row's counters and lease may have moved on."""
         changes = {name: form.cleaned_data[name] for name in form.changed_data}
-        if changes:
-            ChatSession.objects.filter(pk=obj.pk).update(**changes)
-            audit.note(request, "session.change", "session", obj.pk, filter={"set": changes})
+        if not changes:
+            return
+        if not ChatSession.objects.filter(pk=obj.pk).update(**changes):
+            raise Http404("The session was deleted meanwhile.")
+        audit.note(request, "session.change", "session", obj.pk, filter={"set": changes})
+        told = {name: value for name, value in changes.items() if name in TOLD}
+        if told:
+            frame = events.session_updated(obj, **told)
+            transaction.on_commit(partial(events.publish_from_thread, obj.pk, frame))
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         field = super().formfield_for_dbfield(db_field, request, **kwargs)

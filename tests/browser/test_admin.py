@@ -1,4 +1,5 @@
-"""The admin in a browser: no complaint of the policy, nothing serious from axe, room at 390 px."""
+"""The admin in a browser: nothing serious from axe, room at 390 px, and no complaint of the content
+security policy, which would fail every one of these tests (`console`)."""
 
 from __future__ import annotations
 
@@ -98,19 +99,6 @@ def test_lists_and_forms_are_clean_in_another_look(
     page = open_page(admin, **LOOKS[look])
     found = [each for address in [*LISTS[:4], *FORMS[:2]] for each in visit(page, address)]
     assert found == []
-
-
-def test_no_page_breaks_the_content_security_policy(
-    open_page: OpenPage, admin: Person, alice: Person
-) -> None:
-    session = talk(alice, "第一轮：项目代号是青云-4173。")
-    page = open_page(admin)
-    for address in [*LISTS, *FORMS, f"/admin/chat/chatsession/{session}/change/"]:
-        page.goto(address)
-        page.wait_for_load_state("networkidle")
-    page.goto(f"/admin/chat/chatsession/{session}/transcript/")
-    page.get_by_text("What was sent:").first.click()
-    page.get_by_text("Proof ok").wait_for()
 
 
 def test_staff_read_the_conversation_and_exactly_what_was_sent(

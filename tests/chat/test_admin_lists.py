@@ -325,7 +325,7 @@ def test_a_list_of_texts_is_recorded_and_one_of_figures_is_not(client: Client) -
     assert (event.action, event.count, event.filter) == (
         "message.list",
         0,
-        {"q": "nothing", "page": 1},
+        {"searched": True, "page": 1},
     )
 
 

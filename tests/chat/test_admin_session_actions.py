@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from chat import leases, retention
+from chat import events, leases, retention
 from chat.models import (
     AuditEvent,
     ChatMessage,
@@ -240,6 +240,23 @@ def test_saving_writes_the_changed_switches_and_nothing_else(
         str(sessions[0].pk),
         {"set": {"memory_enabled": False, "max_messages": 8}},
     )
+
+
+def test_an_open_page_is_told_of_a_switch_and_not_of_a_hold(
+    client: Client,
+    sessions: list[ChatSession],
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(events, "publish_from_thread", lambda _, frame: told.append(frame))
+    for form in (switches(memory_enabled="false"), switches(memory_enabled="false", is_held="on")):
+        with django_capture_on_commit_callbacks(execute=True):
+            assert client.post(page_url(sessions[0]), form).status_code == 302
+    session = str(sessions[0].pk)
+    assert told == [{"type": "session.updated", "session": session, "memory_enabled": False}]
+    sessions[0].refresh_from_db()
+    assert sessions[0].is_held is True
 
 
 def test_a_limit_of_zero_is_refused(client: Client, sessions: list[ChatSession]) -> None:
