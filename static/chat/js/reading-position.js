@@ -30,9 +30,11 @@ export class ReadingPosition {
     return scrollHeight - scrollTop - clientHeight <= NEAR;
   }
 
-  toEnd() {
+  /** @param {number} [frames] messages get their real height only when they have come into sight */
+  toEnd(frames = 4) {
     this.isFollowing = true;
     this.scroller.scrollTop = this.scroller.scrollHeight;
+    if (frames) requestAnimationFrame(() => this.isFollowing && this.toEnd(frames - 1));
   }
 
   /** After new text: stay at the end if that is where the reader is. */
