@@ -21,6 +21,7 @@ POSITIVE = [
     "CHAT_REQUESTS_PER_MINUTE",
     "CHAT_SOCKETS_PER_USER",
     "CHAT_IDLE_SECONDS",
+    "CHAT_TEMPORARY_HOURS",
 ]
 
 
@@ -53,6 +54,21 @@ def context_margin(app_configs: Any, **kwargs: Any) -> list[Error]:
             f"CHAT_CONTEXT_MARGIN_PERCENT is {settings.CHAT_CONTEXT_MARGIN_PERCENT}.",
             hint="Set it between 0 and 50.",
             id="chat.E003",
+        )
+    ]
+
+
+@register(Tags.compatibility)
+def shared_cache(app_configs: Any, **kwargs: Any) -> list[Error]:
+    """chat.E004: temporary sessions in the cache of one process, beside other processes."""
+    if settings.REDIS_URL or settings.WEB_CONCURRENCY < 2:
+        return []
+    return [
+        Error(
+            f"WEB_CONCURRENCY is {settings.WEB_CONCURRENCY} and REDIS_URL is empty: each process"
+            " would keep the text of temporary sessions, and its rate limits, for itself.",
+            hint="Set REDIS_URL, or run one process.",
+            id="chat.E004",
         )
     ]
 

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db.models import Count
 from redis.exceptions import RedisError
 
-from chat import rendering
+from chat import rendering, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
 
 logger = logging.getLogger(__name__)
@@ -139,6 +139,7 @@ def message_payload(message: ChatMessage, turn: Frame | None = None) -> Frame:
 
 def message_payloads(messages: list[ChatMessage]) -> list[Frame]:
     """Messages with the turns they belong to: an answer its own, an input its newest one."""
+    temporary.fill(messages)
     inputs = [message.pk for message in messages if message.role == ChatMessage.Role.USER]
     own = [message.turn_id for message in messages if message.turn_id]
     turns = ChatTurn.objects.filter(input__in=inputs) | ChatTurn.objects.filter(pk__in=own)
@@ -179,7 +180,10 @@ def accepted(turn: ChatTurn, message: ChatMessage, notes: Sequence[str] = ()) ->
 def accepted_again(turn_id: uuid.UUID) -> Frame | None:
     """`turn.accepted` of a turn that began earlier."""
     turn = ChatTurn.objects.filter(pk=turn_id).select_related("input").first()
-    return accepted(turn, turn.input) if turn is not None else None
+    if turn is None:
+        return None
+    temporary.fill([turn.input])
+    return accepted(turn, turn.input)
 
 
 def ended(turn_id: uuid.UUID) -> Frame | None:
@@ -194,6 +198,8 @@ def ended(turn_id: uuid.UUID) -> Frame | None:
         .first()
     )
     payload = turn_payload(turn, answers)
+    if answer is not None:
+        temporary.fill([answer])
     return {
         "type": f"turn.{turn.status}",
         "turn": str(turn.pk),

@@ -21,6 +21,7 @@ from chat.models import ChatMessage, ChatTurn, ContextPart, ContextRecord
 from memory.context import Assembled, ContextMessage
 
 MESSAGE, PART, WHOLE = "message", "part", "whole"  # a row's content, a text, a message as JSON
+UNKEPT = "unkept"  # text of a temporary session, which no table holds
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,17 @@ def prove(request: Mapping[str, Any]) -> str:
 
 
 def write(
-    turn: ChatTurn, assembled: Assembled, parameters: Mapping[str, Any], attempt: int = 1
+    turn: ChatTurn,
+    assembled: Assembled,
+    parameters: Mapping[str, Any],
+    attempt: int = 1,
+    *,
+    keeps_text: bool = True,
 ) -> tuple[ContextRecord, dict[str, Any]]:
-    """Record the request of a turn; the record and the request itself, ready to send."""
+    """Record the request of a turn; the record and the request itself, ready to send.
+
+    Without `keeps_text` no text of a user is written: the request of a temporary session.
+    """
     request = {
         **parameters,
         "messages": [wire_message(message) for message in assembled.messages],
@@ -57,7 +66,7 @@ def write(
         turn=turn,
         attempt=attempt,
         manifest=assembled.manifest,
-        layout=_layout(turn.chat_session_id, assembled.messages),
+        layout=_layout(turn.chat_session_id, assembled.messages, keeps_text),
         parameters=json.dumps(dict(parameters), ensure_ascii=False),
         token_count=assembled.tokens,
         token_encoding=assembled.manifest["encoding"],
@@ -84,13 +93,17 @@ def wire_message(message: ContextMessage) -> dict[str, Any]:
     return wire
 
 
-def _layout(session_id: uuid.UUID, messages: Sequence[ContextMessage]) -> list[list[str]]:
+def _layout(
+    session_id: uuid.UUID, messages: Sequence[ContextMessage], keeps_text: bool
+) -> list[list[str]]:
     layout = []
     for message in messages:
-        if message.source is not None:
-            layout.append([message.role, MESSAGE, message.source])
-        elif message.owner == "operator":
+        if message.owner == "operator":
             layout.append([message.role, PART, str(_operator_part(message.content))])
+        elif not keeps_text:
+            layout.append([message.role, UNKEPT, message.source or ""])
+        elif message.source is not None:
+            layout.append([message.role, MESSAGE, message.source])
         else:
             kind, text = _session_text(message)
             part = ContextPart.objects.create(chat_session_id=session_id, text=text)
@@ -131,7 +144,7 @@ def rebuild(record: ContextRecord) -> Rebuilt:
 
 def _texts(layout: Sequence[Sequence[str]]) -> dict[tuple[str, str], str | None]:
     rows = [identifier for _, kind, identifier in layout if kind == MESSAGE]
-    kinds = {identifier: kind for _, kind, identifier in layout if kind != MESSAGE}
+    kinds = {identifier: kind for _, kind, identifier in layout if kind in (PART, WHOLE)}
     stored = ChatMessage.objects.filter(pk__in=rows).values_list("pk", "content")
     parts = ContextPart.objects.filter(pk__in=list(kinds)).values_list("pk", "text")
     texts: dict[tuple[str, str], str | None] = {(MESSAGE, str(pk)): text for pk, text in stored}

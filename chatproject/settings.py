@@ -156,6 +156,7 @@ DATABASES = {"default": database_settings()}
 # --- Redis: fan-out between processes and the shared cache --------------------------------------
 
 REDIS_URL = env.str("REDIS_URL", default="")
+WEB_CONCURRENCY = integer("WEB_CONCURRENCY", 1)  # server processes, as process managers say it
 if REDIS_URL:
     CHANNEL_LAYERS: dict[str, Any] = {
         "default": {
@@ -282,6 +283,7 @@ CHAT_MEMORY_PERSISTENCE_ENABLED = boolean("CHAT_MEMORY_PERSISTENCE_ENABLED", Tru
 CHAT_MEMORY_SUMMARIZE_ENABLED = boolean("CHAT_MEMORY_SUMMARIZE_ENABLED", False)
 CHAT_MEMORY_AUTO_CLEANUP_DAYS = integer("CHAT_MEMORY_AUTO_CLEANUP_DAYS", 0)
 CHAT_MEMORY_IDLE_DAYS = integer("CHAT_MEMORY_IDLE_DAYS", 7)
+CHAT_TEMPORARY_HOURS = integer("CHAT_TEMPORARY_HOURS", 24)
 CHAT_CONTEXT_MARGIN_PERCENT = integer("CHAT_CONTEXT_MARGIN_PERCENT", 2)
 
 # --- Turns ----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.conf import settings
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -26,6 +27,9 @@ MOST_MESSAGES = 10_000
 class NewSession(Body):
     assistant = OneLine(required=False, help_text="Its slug; the default one when absent.")
     title = OneLine(required=False, allow_blank=True, max_length=TITLE_LENGTH)
+    is_temporary = serializers.BooleanField(
+        required=False, help_text="Its text is kept for a time in the cache alone."
+    )
 
 
 class SessionChanges(Body):
@@ -77,6 +81,8 @@ class SessionList(Endpoint):
             assistant=chosen_assistant(tenant, body.validated_data.get("assistant")),
             title=title,
             title_source=title_source(title),
+            is_temporary=body.validated_data.get("is_temporary", False)
+            or not settings.CHAT_MEMORY_PERSISTENCE_ENABLED,
         )
         return Response(with_cleaned(session_payload(made), body), status=201)
 

@@ -17,17 +17,19 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
-from chat import events, leases
+from chat import events, leases, temporary
 from chat.models import (
-    AuditEvent,
     ChatMessage,
     ChatSession,
     ChatTurn,
     ContextPart,
     ContextRecord,
     Feedback,
+    PendingRemoval,
     SessionTombstone,
 )
+from chat.retention import removals
+from chat.retention.notes import Actor, note
 from memory.models import MemorySnapshot, UserPreference
 
 
@@ -91,16 +93,14 @@ def delete_session(
         UserPreference.objects.filter(source_session=session_id).update(
             source_session=None, source_seq=None, quote=""
         )
+        if ChatSession.objects.filter(pk=session_id, is_temporary=True).exists():
+            pending = PendingRemoval.objects.create(
+                kind=PendingRemoval.Kind.CACHE, name=temporary.key_of(session_id)
+            )
+            transaction.on_commit(partial(removals.carry_out, pending))
         removed = remove_rows(session_id)
         SessionTombstone.objects.get_or_create(pk=session_id)
-        AuditEvent.objects.create(
-            actor=actor,
-            action="session.delete",
-            object_type="session",
-            object_id=str(session_id),
-            reason=reason,
-            ip=ip,
-        )
+        note("session.delete", session_id, Actor(actor, reason, ip))
         frame = {"type": "session.deleted", "session": str(session_id)}
         transaction.on_commit(partial(events.publish_from_thread, session_id, frame))
     return removed

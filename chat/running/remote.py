@@ -17,7 +17,7 @@ from typing import Any
 
 from django.db import DatabaseError
 
-from chat import events, leases
+from chat import events, leases, temporary
 from chat.hops import Overloaded, hop
 from chat.models import ChatMessage, ChatTurn
 from chat.running.feeds import Feed
@@ -47,8 +47,9 @@ def look(session_id: uuid.UUID, turn_id: uuid.UUID) -> Look:
     ended = events.ended(turn_id)
     if ended is not None:
         return Look(ended, False, "")
-    answer = ChatMessage.objects.filter(turn=turn_id, role=ChatMessage.Role.ASSISTANT)
-    text = answer.values_list("content", flat=True).first() or ""
+    answers = list(ChatMessage.objects.filter(turn=turn_id, role=ChatMessage.Role.ASSISTANT))
+    temporary.fill(answers)
+    text = (answers[0].content or "") if answers else ""
     return Look(None, not ChatTurn.objects.filter(pk=turn_id).exists(), text)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from chat import leases
+from chat import leases, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
 from chat.turns import inputs, requests
 from chat.turns.orders import Begun, Order, Refused, Repeated
@@ -33,6 +33,8 @@ def begin(order: Order) -> Begun | Repeated:
                 return _begin(order)
         except _KnownClientId as known:
             return Repeated(known.turn_id)
+        except temporary.TextsUnavailable as unavailable:
+            raise Refused("temporary_unavailable", str(unavailable)) from unavailable
         except leases.Busy as busy:
             found = leases.holder(order.session_id)
             if found is not None and found.turn == busy.turn:

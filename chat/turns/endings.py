@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from chat import leases
+from chat import leases, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
 from chat.turns.history import history_message
 from chat.turns.orders import Begun, Outcome
@@ -69,13 +69,16 @@ def _store_answer(begun: Begun, text: str, *, is_partial: bool, count: bool) -> 
     ).first()
     if answer is None:
         answer = _new_answer(begun)
-    answer.content = text
+    answer.content = "" if begun.is_temporary else text
     answer.is_partial = is_partial
     if count:
         encoding = begun.memory.policy.encoding
         answer.token_encoding = encoding
         answer.token_count = tokens.counter_for(encoding)(Message.assistant(text))
     answer.save()
+    if begun.is_temporary:
+        temporary.keep(begun.session_id, answer.pk, text)
+        answer.content = text  # for whoever asked; it is not saved
     return answer
 
 
@@ -174,7 +177,7 @@ def _save_window(begun: Begun, answer: ChatMessage) -> None:
     does not come back.
     """
     memory: TurnMemory = begun.memory
-    if not memory.policy.enabled:
+    if not memory.policy.enabled or begun.is_temporary:
         return
     added = [memory.current, history_message(answer)]
     recall.snapshot_after_turn(begun.session_id, memory.state, memory.policy, memory.window, added)

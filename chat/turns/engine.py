@@ -20,6 +20,7 @@ from django.utils import timezone
 from chat import leases, llm
 from chat.hops import hop, urgent_hop
 from chat.models import ChatTurn
+from chat.temporary import TextsUnavailable
 from chat.turns import requests
 from chat.turns.begin import begin
 from chat.turns.endings import finish, flush
@@ -219,7 +220,7 @@ async def _keep_lease(begun: Begun, control: Control, answer: Answer) -> None:
             logger.info("%s", lost)
             control.lose()
             return
-        except DatabaseError:
+        except (DatabaseError, TextsUnavailable):
             logger.exception("The partial text of turn %s was not stored.", begun.turn_id)
             continue
         stored = max(stored, len(text))
@@ -244,6 +245,15 @@ async def _finish(begun: Begun, outcome: Outcome) -> None:
             await urgent_hop(finish, begun, outcome)
         except leases.Lost as lost:
             logger.info("%s", lost)
+        except TextsUnavailable as unavailable:
+            outcome = replace(
+                outcome,
+                status=Status.FAILED,
+                text="",
+                error_code="temporary_unavailable",
+                error_detail=str(unavailable),
+            )
+            continue
         except DatabaseError:
             logger.exception("The end of turn %s was not stored; trying again.", begun.turn_id)
             await asyncio.sleep(pause)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import cast
 
+from chat import temporary
 from chat.models import ChatMessage
 from memory.context import HistoryMessage
 from memory.messages import Message, Role, ToolCall
@@ -44,4 +45,6 @@ class SessionHistory:
         rows = ChatMessage.objects.filter(
             chat_session_id=self.session_id, is_on_path=True, seq__gt=self.after, seq__lt=end
         ).order_by("-seq")
-        return [history_message(row) for row in rows[:limit]]
+        found = list(rows[:limit])
+        temporary.fill(found)
+        return [history_message(row) for row in found]

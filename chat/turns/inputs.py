@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from chat import events
+from chat import events, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
 from chat.turns.orders import ANY_PARENT, Order, Refused
 from memory import tokens
@@ -54,7 +54,7 @@ def _new(order: Order, chat_session: ChatSession) -> Input:
     message = _store(order, chat_session, head)
     changes: dict[str, Any] = {"head": message}
     frames: tuple[dict[str, Any], ...] = ()
-    if not chat_session.title:
+    if not chat_session.title and not chat_session.is_temporary:
         changes["title"] = chat_session.title = first_title(message.content or "")
         frames = (events.session_updated(chat_session, title=chat_session.title),)
     ChatSession.objects.filter(pk=chat_session.pk).update(**changes)
@@ -70,15 +70,19 @@ def _new(order: Order, chat_session: ChatSession) -> Input:
 def _store(order: Order, chat_session: ChatSession, parent: ChatMessage | None) -> ChatMessage:
     text = clean(order.text)
     encoding = chat_session.assistant.endpoint.encoding
-    return ChatMessage.objects.create(
+    message = ChatMessage.objects.create(
         chat_session=chat_session,
         parent=parent,
         seq=chat_session.next_seq - 1,
         role=ChatMessage.Role.USER,
-        content=text,
+        content="" if chat_session.is_temporary else text,
         token_count=tokens.counter_for(encoding)(Message.user(text)),
         token_encoding=encoding,
     )
+    if chat_session.is_temporary:
+        temporary.keep(chat_session.pk, message.pk, text)
+        message.content = text  # for the request; it is not saved
+    return message
 
 
 def _refuse_stale_parent(order: Order, head: ChatMessage | None) -> None:
@@ -144,6 +148,7 @@ def _again(order: Order, chat_session: ChatSession) -> Input:
             "not_retryable", f"Turn {earlier.number} is {earlier.status}; regenerate it instead."
         )
     message = earlier.input
+    temporary.fill([message])
     _refuse_before_line(chat_session, message)
     left = _branch(chat_session).filter(seq__gt=message.seq).update(is_on_path=False)
     count = chat_session.path_count - left - 1

@@ -57,6 +57,7 @@ class Begun:
     spec: EndpointSpec
     request: dict[str, Any]
     tokens: int  # our count of the request
+    is_temporary: bool  # its text is kept out of the tables
     memory: Any  # requests.TurnMemory: handed back to memory when the turn ends
     frames: tuple[dict[str, Any], ...] = field(default=())
 

@@ -84,7 +84,10 @@ def _remember_limit(endpoint: ModelEndpoint, begun: Begun, context_limit: int | 
 def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: int) -> Begun:
     assembled = _assemble(assistant, memory)
     parameters = policies.request_parameters(assistant)
-    record, request = records.write(turn, assembled, parameters, attempt)
+    is_temporary = turn.chat_session.is_temporary
+    record, request = records.write(
+        turn, assembled, parameters, attempt, keeps_text=not is_temporary
+    )
     return Begun(
         turn_id=turn.pk,
         session_id=turn.chat_session_id,
@@ -92,6 +95,7 @@ def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: in
         spec=policies.endpoint_spec(assistant.endpoint),
         request=request,
         tokens=assembled.tokens,
+        is_temporary=is_temporary,
         memory=memory,
         frames=(events.turn_context(turn, assembled.manifest, memory.count),),
     )

@@ -393,6 +393,19 @@ def test_a_deleted_session_is_gone_for_good(
     assert told == [{"type": "session.deleted", "session": str(chat_session.pk)}]
 
 
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [("2001:db8::1", "2001:db8::1"), ("", None), ("unix:", None), ("192.0.2.1:443", None)],
+)
+def test_whatever_a_proxy_says_of_the_address_deletion_works(
+    api: Api, alice: Any, address: str, kept: str | None
+) -> None:
+    chat_session = builders.chat_session(alice)
+    api.client.defaults["REMOTE_ADDR"] = address
+    assert api.delete(path(chat_session)).status_code == 204
+    assert AuditEvent.objects.get().ip == kept
+
+
 # --- Clearing memory ------------------------------------------------------------------------------
 
 
@@ -484,3 +497,17 @@ def test_nobody_is_held_up_while_the_cache_is_away(
     settings.CHAT_REQUESTS_PER_MINUTE = 1
     monkeypatch.setattr(RequestThrottle.cache, "get", away)
     assert [api.get("/sessions/").status_code for _ in range(3)] == [200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("persistence", "asked", "expected"),
+    [(True, None, False), (True, True, True), (False, None, True), (False, False, True)],
+)
+def test_a_session_is_temporary_when_asked_for_or_when_nothing_may_persist(
+    api: Api, settings: LazySettings, persistence: bool, asked: bool | None, expected: bool
+) -> None:
+    builders.assistant()
+    settings.CHAT_MEMORY_PERSISTENCE_ENABLED = persistence
+    made = api.post("/sessions/", {} if asked is None else {"is_temporary": asked}).json()
+    assert made["is_temporary"] is expected
+    assert ChatSession.objects.get(pk=made["id"]).is_temporary is expected

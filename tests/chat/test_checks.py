@@ -40,6 +40,16 @@ def test_the_margin_leaves_room_for_a_request(settings: Any, value: int, expecte
     assert ids(checks.context_margin(None)) == ["chat.E003"] * expected
 
 
+@pytest.mark.parametrize(
+    ("processes", "redis", "expected"), [(1, "", 0), (2, "", 1), (2, "redis://localhost", 0)]
+)
+def test_several_processes_need_a_shared_cache(
+    settings: Any, processes: int, redis: str, expected: int
+) -> None:
+    settings.WEB_CONCURRENCY, settings.REDIS_URL = processes, redis
+    assert ids(checks.shared_cache(None)) == ["chat.E004"] * expected
+
+
 def test_a_deployment_without_redis_is_warned(settings: Any) -> None:
     settings.REDIS_URL = ""
     assert ids(checks.one_process_only(None)) == ["chat.W001"]

@@ -1,4 +1,4 @@
-"""`manage.py reap_turns`: end turns whose server process has died."""
+"""`manage.py reap_turns`: end turns whose server process has died; finish what was put off."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from chat import retention
+from chat.retention import removals
 
 
 class Command(BaseCommand):
     help = (
         "End running turns whose process is dead or silent for longer than its lease as"
-        " interrupted; the text that they stored is kept. Run it every few minutes."
+        " interrupted; the text that they stored is kept. What a deletion could not yet remove from"
+        " the cache is tried again. Run it every few minutes."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(f"Turns ended as interrupted: {retention.reap_turns()}")
+        done, left = removals.retry()
+        if done or left:
+            self.stdout.write(f"Removed from other stores: {done}; still to be removed: {left}")
