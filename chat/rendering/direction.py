@@ -1,14 +1,11 @@
 """Writing directions: each block of text has its own."""
 
 import unicodedata
-from collections.abc import Sequence
 
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-_CONTAINERS = frozenset(
-    ("blockquote_open", "bullet_list_open", "ordered_list_open", "list_item_open", "table_open")
-)
+_CONTAINERS = frozenset(("blockquote_open", "bullet_list_open", "ordered_list_open", "table_open"))
 _LEAVES = frozenset(("paragraph_open", "heading_open", "td_open", "th_open"))
 _LOOK_AT = 1_000
 
@@ -17,16 +14,16 @@ def set_directions(state: StateCore) -> None:
     """Core rule: `dir` on every block.
 
     `auto` looks at text that has no `dir` of its own, so a container of such blocks would always
-    come out left to right: its direction is taken from its first strong character here.
+    come out left to right: its direction is taken from its first strong character here. A list item
+    has the direction of its list, since its marker stands on that side.
     """
     waiting: list[tuple[int, Token]] = []  # containers that have met no strong character yet
-    for index, token in enumerate(state.tokens):
+    for token in state.tokens:
         if token.type in _LEAVES:
             token.attrSet("dir", "auto")
         elif token.type in _CONTAINERS:
             token.attrSet("dir", "auto")
-            if not _is_tight_item(state.tokens, index):
-                waiting.append((token.level, token))
+            waiting.append((token.level, token))
         elif token.nesting == -1:
             while waiting and waiting[-1][0] >= token.level:
                 waiting.pop()
@@ -41,14 +38,6 @@ def _settle(waiting: list[tuple[int, Token]], direction: str | None) -> None:
             container.attrSet("dir", "rtl")
     if direction is not None:
         waiting.clear()
-
-
-def _is_tight_item(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the item's text stands in it directly, so that `auto` sees it."""
-    following = tokens[index + 1]
-    return tokens[index].type == "list_item_open" and (
-        following.type == "paragraph_open" and following.hidden
-    )
 
 
 def first_strong_direction(text: str) -> str | None:

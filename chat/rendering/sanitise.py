@@ -21,7 +21,7 @@ linethickness lspace mathvariant maxsize minsize movablelimits notation rowlines
 scriptlevel separator stretchy symmetric
 """
 # Blocks that have a direction of their own.
-_BLOCK_TAGS = "blockquote div h3 h4 h5 h6 li ol p table td th ul"
+_BLOCK_TAGS = "blockquote div h3 h4 h5 h6 ol p table td th ul"
 _ALIGNMENTS = {"align-left", "align-center", "align-right"}
 
 _cleaner = nh3.Cleaner(

@@ -136,17 +136,16 @@ def test_math_that_cannot_be_drawn_is_shown_as_its_source(latex: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("- שלום\n- b", '<ul dir="rtl">\n<li dir="auto">שלום</li>\n<li dir="auto">b</li>\n</ul>\n'),
+        ("- שלום\n- b", '<ul dir="rtl">\n<li>שלום</li>\n<li>b</li>\n</ul>\n'),
         (
             "- a\n- שלום",
-            '<ul dir="auto">\n<li dir="auto">a</li>\n<li dir="auto">שלום</li>\n</ul>\n',
+            '<ul dir="auto">\n<li>a</li>\n<li>שלום</li>\n</ul>\n',
         ),
         ("> 12 مرحبا", '<blockquote dir="rtl">\n<p dir="auto">12 مرحبا</p>\n</blockquote>\n'),
         ("> 12", '<blockquote dir="auto">\n<p dir="auto">12</p>\n</blockquote>\n'),
         (
             "1. שלום\n\n   b",
-            '<ol dir="rtl">\n<li dir="rtl">\n<p dir="auto">שלום</p>\n<p dir="auto">b</p>\n'
-            "</li>\n</ol>\n",
+            '<ol dir="rtl">\n<li>\n<p dir="auto">שלום</p>\n<p dir="auto">b</p>\n</li>\n</ol>\n',
         ),
     ],
 )
@@ -264,11 +263,11 @@ def test_a_text_over_the_size_is_shown_as_it_is() -> None:
     ],
 )  # fmt: skip
 def test_the_cost_of_any_pattern_stays_bounded(piece: str) -> None:
-    text = piece * (60_000 // len(piece))
+    text = piece * (30_000 // len(piece))
     began = time.process_time()
     render(text)
     blocks, _stream = _feed_by(text, 3_000)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 5
     assert all(block.from_ < block.through for block in blocks)
 
 
@@ -349,7 +348,7 @@ _LINES = st.sampled_from(
 
 
 @given(st.lists(_LINES, max_size=14), st.integers(1, 9))
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=600, deadline=None)
 def test_finished_blocks_and_the_rest_render_like_the_whole(lines: list[str], size: int) -> None:
     text = "\n".join(lines)
     blocks, _stream = _feed_by(text, size)
