@@ -6,7 +6,7 @@ import { isComposing } from "./keys.js";
 const COMMANDS = [
   { name: "remember", shown: "/remember key: text", fill: "/remember ", does: "Remember something in all conversations" },
   { name: "new", shown: "/new", fill: "/new", does: "Start a new chat" },
-]; // prettier-ignore
+];
 
 /**
  * @param {string} text
