@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import uuid
 from typing import Any
 
@@ -28,4 +29,8 @@ class Endpoint(APIView):
 
     def actor(self) -> dict[str, Any]:
         """Who acts, and from where, as `retention` records it."""
-        return {"actor": self.person, "ip": self.request.META.get("REMOTE_ADDR") or None}
+        try:
+            address = str(ipaddress.ip_address(self.request.META.get("REMOTE_ADDR", "")))
+        except ValueError:  # a local socket, or whatever a proxy says
+            address = None
+        return {"actor": self.person, "ip": address}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.db import IntegrityError
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -67,15 +68,20 @@ class PreferenceList(Endpoint):
         body = NewPreference.read(request)
         values, tenant = body.validated_data, self.tenant()
         require_scope(tenant, values["scope"])
-        made = preferences.remember(
-            tenant.pk,
-            self.person.pk,
-            values["scope"],
-            values["key"],
-            values["text"],
-            origin=UserPreference.Origin.USER,
-            **self.source(values.get("session")),
-        )
+        source = self.source(values.get("session"))
+        try:
+            made = preferences.remember(
+                tenant.pk,
+                self.person.pk,
+                values["scope"],
+                values["key"],
+                values["text"],
+                origin=UserPreference.Origin.USER,
+                **source,
+            )
+        except IntegrityError:
+            self.source(values.get("session"))  # not found any more, if it was deleted meanwhile
+            raise
         return Response(with_cleaned(preference_payload(made), body), status=201)
 
     def source(self, session_id: uuid.UUID | None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 
 from chat import events, leases
-from chat.models import AuditEvent, ChatSession
+from chat.models import ChatSession
+from chat.retention.notes import Actor, note
 from memory import preferences, snapshots
 from memory.models import UserPreference
 
@@ -65,7 +66,7 @@ def clear_memory(
         attempts -= 1
         try:
             with transaction.atomic():
-                return draw_line(session_id, set(delete_preferences), actor, reason, ip)
+                return draw_line(session_id, set(delete_preferences), Actor(actor, reason, ip))
         except leases.Busy:
             if not attempts:
                 raise
@@ -80,9 +81,7 @@ def refuse_unknown(session_id: uuid.UUID, wanted: set[int]) -> None:
         raise UnknownPreferences(unknown)
 
 
-def draw_line(
-    session_id: uuid.UUID, unwanted: set[int], actor: Any, reason: str, ip: str | None
-) -> Cleared:
+def draw_line(session_id: uuid.UUID, unwanted: set[int], by: Actor) -> Cleared:
     leases.lock_idle(
         session_id,
         memory_starts_after=F("next_seq") - 1,
@@ -91,14 +90,7 @@ def draw_line(
     snapshots.drop(session_id)
     chat_session = ChatSession.objects.get(pk=session_id)
     removed = delete_preferences_from(chat_session, unwanted)
-    AuditEvent.objects.create(
-        actor=actor,
-        action="memory.clear",
-        object_type="session",
-        object_id=str(session_id),
-        reason=reason,
-        ip=ip,
-    )
+    note("memory.clear", session_id, by)
     line = chat_session.memory_starts_after
     frame = {"type": "memory.cleared", "session": str(session_id), "memory_starts_after": line}
     transaction.on_commit(partial(events.publish_from_thread, session_id, frame))

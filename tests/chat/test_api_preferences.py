@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
+from chat import retention
 from chat.models import ChatSession
+from memory import preferences
 from memory.models import UserPreference
 from tests import builders
 from tests.chat.api import Api, field_errors
@@ -71,6 +73,23 @@ def test_a_preference_said_in_a_session_says_where(api: Api, alice: Any) -> None
     builders.exchange(chat_session)
     shown = write(api, session=str(chat_session.pk)).json()
     assert (shown["source_session"], shown["source_seq"]) == (str(chat_session.pk), 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_session_that_is_deleted_meanwhile_is_not_found(
+    api: Api, alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat_session = builders.chat_session(alice)
+    remember = preferences.remember
+
+    def delete_first(*args: Any, **values: Any) -> UserPreference:
+        retention.delete_session(chat_session.pk)
+        return remember(*args, **values)
+
+    monkeypatch.setattr(preferences, "remember", delete_first)
+    response = write(api, session=str(chat_session.pk))
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+    assert stored() == []
 
 
 def test_a_preference_can_be_for_one_assistant(api: Api) -> None:

@@ -176,6 +176,12 @@ def test_deletion_leaves_a_tombstone_and_an_event_that_names_only_the_id() -> No
     )
 
 
+def test_a_reason_of_any_length_and_kind_is_kept_as_far_as_it_fits() -> None:
+    chat_session = full_session()
+    retention.delete_session(chat_session.pk, reason="\x00字\ud800" * 1000)
+    assert AuditEvent.objects.get().reason == "字\ufffd" * 250
+
+
 def test_events_of_earlier_reads_stay() -> None:
     chat_session = full_session()
     AuditEvent.objects.create(action="transcript.read", object_id=str(chat_session.pk))
