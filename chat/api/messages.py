@@ -19,7 +19,7 @@ class MessageList(Endpoint):
     @extend_schema(
         operation_id="list_messages",
         parameters=[SeqQuery],
-        responses={200: schema.Messages, **schema.problems(400, 404)},
+        responses={200: schema.Messages, **schema.problems(400, 404, 503)},
     )
     def get(self, request: Request, session_id: uuid.UUID) -> Response:
         """Messages by seq: the newest, or those before, after or around one."""

@@ -13,22 +13,25 @@ from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions, status
 
 from chat import access, hops, leases
+from chat.temporary import TextsUnavailable
 from chat.turns import Refused
 from memory.preferences import InvalidPreference
 from memory.text import clean
 
 CONTENT_TYPE = "application/problem+json"
 SHOWN_VALUE = 80  # characters of a refused value that are repeated to the sender
-RETRY_SECONDS = 1  # when the server is overloaded
+RETRY_SECONDS = {429: 60, 503: 1}  # by status: when to come back
 
 REFUSED_STATUS = {  # turns.Refused; every other code is a conflict with what the session is now
     "empty_message": 400,
     "input_too_long": 422,
     "no_such_message": 404,
     "no_such_turn": 404,
+    "overloaded": 503,
     "prompt_too_long": 422,
     "rate_limited": 429,
     "session_deleted": 404,
+    "temporary_unavailable": 503,
 }
 
 
@@ -133,13 +136,17 @@ def problem_of(exc: Exception) -> Problem | None:
     if isinstance(exc, InvalidPreference):
         return of_api_exception(Invalid([FieldError(exc.field, None, str(exc))]))
     if isinstance(exc, hops.Overloaded):
-        return Problem(503, "overloaded", str(exc), headers={"Retry-After": str(RETRY_SECONDS)})
+        return of_refused(Refused("overloaded", str(exc)))
+    if isinstance(exc, TextsUnavailable):
+        return of_refused(Refused("temporary_unavailable", str(exc)))
     return of_django_exception(exc)
 
 
 def of_refused(exc: Refused) -> Problem:
-    headers = {"Retry-After": "60"} if exc.code == "rate_limited" else {}
-    return Problem(REFUSED_STATUS.get(exc.code, 409), exc.code, exc.detail, exc.more, headers)
+    status_code = REFUSED_STATUS.get(exc.code, 409)
+    wait = RETRY_SECONDS.get(status_code)
+    headers = {"Retry-After": str(wait)} if wait is not None else {}
+    return Problem(status_code, exc.code, exc.detail, exc.more, headers)
 
 
 def of_not_found(exc: access.NotFound) -> Problem:

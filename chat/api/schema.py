@@ -44,7 +44,7 @@ MEANINGS = {
     413: "The body is too large.",
     422: "The message does not fit into a request to the model.",
     429: "Too many requests; Retry-After says for how long.",
-    503: "The server is overloaded; Retry-After says for how long.",
+    503: "The server is overloaded, or the store of temporary sessions cannot be reached.",
 }
 
 

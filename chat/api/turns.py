@@ -43,7 +43,7 @@ class TurnContext(Endpoint):
     @extend_schema(
         operation_id="read_context",
         parameters=[AttemptQuery],
-        responses={200: schema.Context, **schema.problems(400, 404)},
+        responses={200: schema.Context, **schema.problems(400, 404, 503)},
     )
     def get(self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID) -> Response:
         """What a request of the turn held, part by part, and what was left out and why."""

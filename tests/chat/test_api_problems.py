@@ -14,6 +14,7 @@ from django.test.client import MULTIPART_CONTENT
 from chat import hops, leases
 from chat.api import problems
 from chat.models import ChatSession
+from chat.temporary import TextsUnavailable
 from chat.turns import Refused
 from tests import builders
 from tests.chat.api import ROOT, Api, field_errors
@@ -207,6 +208,7 @@ def test_a_basic_password_opens_nothing() -> None:
         (Refused("no_such_turn", "None."), 404),
         (Refused("no_such_message", "None."), 404),
         (Refused("rate_limited", "Wait."), 429),
+        (Refused("temporary_unavailable", "Wait."), 503),
     ],
 )
 def test_a_refused_turn_keeps_its_code_and_its_numbers(refused: Refused, status: int) -> None:
@@ -220,6 +222,12 @@ def test_an_overloaded_server_says_when_to_come_back() -> None:
     found = problems.problem_of(hops.Overloaded("busy"))
     assert found is not None
     assert (found.status, found.code, found.headers) == (503, "overloaded", {"Retry-After": "1"})
+
+
+def test_a_store_of_temporary_text_that_is_away_is_no_error_of_the_server() -> None:
+    found = problems.problem_of(TextsUnavailable("away"))
+    assert found is not None
+    assert (found.status, found.code, found.detail) == (503, "temporary_unavailable", "away")
 
 
 def test_a_session_that_went_meanwhile_looks_like_any_unknown_one() -> None:
