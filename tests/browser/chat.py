@@ -92,13 +92,13 @@ class Chat:
         return self.answers.and_(self.page.locator("[aria-busy=true]"))
 
     def answer_text(self, index: int) -> str:
-        return body(self.answers.nth(index)).inner_text()
+        return shown_text(self.answers.nth(index))
 
     def question_texts(self) -> list[str]:
-        return [body(each).inner_text() for each in self.questions.all()]
+        return [shown_text(each) for each in self.questions.all()]
 
     def answer_texts(self) -> list[str]:
-        return [body(each).inner_text() for each in self.answers.all()]
+        return [shown_text(each) for each in self.answers.all()]
 
     def _said_by(self, speaker: str) -> Locator:
         heading = self.page.get_by_role("heading", name=speaker, exact=True)
@@ -108,6 +108,12 @@ class Chat:
 def body(article: Locator) -> Locator:
     """The text of a message, without its times and buttons."""
     return article.locator(".body")
+
+
+def shown_text(article: Locator) -> str:
+    """What stands there to read; a message that was never in sight has no layout and no text."""
+    article.scroll_into_view_if_needed()
+    return body(article).inner_text()
 
 
 def say(person: Person, session_id: str, text: str, **fields: Any) -> Frame:

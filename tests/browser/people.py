@@ -13,10 +13,12 @@ from tests.environment import DEMO_PASSWORD
 ADD_USERS = """
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Permission, User
+from chat.models import Membership, Tenant
 names, password, codenames = {!r}, {!r}, {!r}
 hashed = make_password(password)  # once: hashing is slow on purpose
 people = [User(username=name, password=hashed, is_staff=bool(codenames)) for name in names]
 for person in User.objects.bulk_create(people):
+    Membership.objects.create(user=person, tenant=Tenant.objects.get())
     person.user_permissions.set(Permission.objects.filter(codename__in=codenames))
 """
 

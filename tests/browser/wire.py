@@ -14,14 +14,14 @@ from typing import Any
 
 from tests.embedded import free_port
 
-PIECE = 65_536
 ANSWER_SECONDS = 10
 
 
 class Wire:
     """Relays `url` to a server; `cut` and `mend` may be called from any thread."""
 
-    def __init__(self, server_port: int) -> None:
+    def __init__(self, server_port: int, piece: int) -> None:
+        self._piece = piece
         self._server_port = server_port
         self._port = free_port()
         self._relays: set[asyncio.Task[Any]] = set()
@@ -66,17 +66,19 @@ class Wire:
         self._relays.add(task)
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
         try:
-            await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
+            await asyncio.gather(
+                _copy(reader, there_writer, self._piece), _copy(there_reader, writer, self._piece)
+            )
         finally:
             for end in (writer, there_writer):
                 end.transport.abort()
             self._relays.discard(task)
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, at_most: int) -> None:
     """Pass on until one side has gone; then the other is let go as well."""
     try:
-        while piece := await reader.read(PIECE):
+        while piece := await reader.read(at_most):
             writer.write(piece)
             await writer.drain()
     except ConnectionError:
@@ -86,9 +88,9 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @contextmanager
-def wire_to(server_port: int) -> Iterator[Wire]:
-    """A whole wire to the server."""
-    made = Wire(server_port)
+def wire_to(server_port: int, piece: int = 65_536) -> Iterator[Wire]:
+    """A whole wire to the server, which carries up to `piece` bytes at a time."""
+    made = Wire(server_port, piece)
     made.mend()
     try:
         yield made
