@@ -42,7 +42,6 @@ TRY_AGAIN = 1013
 
 SEND_SECONDS = 30.0  # for a socket that takes nothing before it is closed
 CHECK_SECONDS = 30.0  # between two looks whether the person may still be here
-FRESH_SECONDS = 5.0  # for which such a look is believed when a message is sent
 
 sockets_of: Counter[int] = Counter()  # user id -> open sockets in this process
 
@@ -87,7 +86,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         self.session_id = self.scope["url_route"]["kwargs"]["session_id"]
         self.reader = running.Reader()
         self.bucket = Bucket(settings.CHAT_FRAMES_PER_MINUTE)
-        self.active_at = self.checked_at = time.monotonic()
+        self.active_at = time.monotonic()
         self.tasks: list[asyncio.Task[None]] = []
         await self.accept()
         if code := await self._refusal():
@@ -183,7 +182,6 @@ class ChatConsumer(AsyncWebsocketConsumer):
         except Overloaded as overloaded:
             logger.info("%s", overloaded)
             return True
-        self.checked_at = time.monotonic()
         if verdict == "ok":
             return True
         await self.close(SIGNED_OUT if verdict == "signed_out" else NOT_FOUND)
@@ -243,10 +241,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
 
     async def _on_order(self, frame: Frame) -> None:
         order = frames.order(frame, self.session_id)
-        if (
-            time.monotonic() - self.checked_at > FRESH_SECONDS
-            and not await self._is_still_allowed()
-        ):
+        if not await self._is_still_allowed():
             return
         if await hop(count_in_minute, "turns", self.user.pk) > settings.CHAT_TURNS_PER_MINUTE:
             raise Refused(

@@ -172,6 +172,8 @@ def accepted(turn: ChatTurn, message: ChatMessage, notes: Sequence[str] = ()) ->
             "seq": message.seq,
             "html": message_html(message),
             "content": message.content,
+            "created_at": message.created_at.isoformat(),
+            "token_count": message.token_count,
         },
         "notes": list(notes),
     }
@@ -217,7 +219,7 @@ def error(code: str, detail: str, client_id: str | None = None, **more: Any) -> 
     return {"type": "error", "code": code, "detail": detail, "client_id": client_id, **more}
 
 
-def turn_context(turn: ChatTurn, manifest: Frame, messages_before: int) -> Frame:
+def turn_context(turn: ChatTurn, manifest: Frame) -> Frame:
     """What the request of a turn holds, out of its manifest; `of` counts the whole branch."""
     left_out: dict[str, int] = {}
     for gap in manifest["left_out"]:
@@ -229,7 +231,7 @@ def turn_context(turn: ChatTurn, manifest: Frame, messages_before: int) -> Frame
         "tokens": manifest["tokens"],
         "budget": manifest["budget"],
         "window": manifest["window"],
-        "of": messages_before,
+        "of": manifest["of"],
         "left_out": left_out,
         "preferences": manifest["preferences"],
     }

@@ -83,10 +83,15 @@ def _remember_limit(endpoint: ModelEndpoint, begun: Begun, context_limit: int | 
 
 def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: int) -> Begun:
     assembled = _assemble(assistant, memory)
+    manifest = {**assembled.manifest, "of": memory.count}
     parameters = policies.request_parameters(assistant)
     is_temporary = turn.chat_session.is_temporary
     record, request = records.write(
-        turn, assembled, parameters, attempt, keeps_text=not is_temporary
+        turn,
+        replace(assembled, manifest=manifest),
+        parameters,
+        attempt,
+        keeps_text=not is_temporary,
     )
     return Begun(
         turn_id=turn.pk,
@@ -97,7 +102,7 @@ def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: in
         tokens=assembled.tokens,
         is_temporary=is_temporary,
         memory=memory,
-        frames=(events.turn_context(turn, assembled.manifest, memory.count),),
+        frames=(events.turn_context(turn, manifest),),
     )
 
 

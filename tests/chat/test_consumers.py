@@ -466,9 +466,8 @@ async def test_a_deleted_session_is_told_and_its_sockets_are_closed(
 
 
 async def test_somebody_who_signed_out_elsewhere_cannot_send(
-    alice: Any, chat_session: ChatSession, fake_endpoint: FakeEndpoint, monkeypatch: Any
+    alice: Any, chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
-    monkeypatch.setattr("chat.consumers.FRESH_SECONDS", 0)
     made = await socket(alice, chat_session)
     await Session.objects.all().adelete()
     await made.say("message.send", client_id=str(uuid.uuid4()), text="still here?")
