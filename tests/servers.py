@@ -33,6 +33,13 @@ class Server:
     def log(self) -> str:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
+    def check_alive(self) -> None:
+        """Fail, with the end of its log, when the process has ended by itself."""
+        code = self.process.poll()
+        assert code is None, (
+            f"the server ended with exit code {code}; its log:\n{self.log()[-3000:]}"
+        )
+
     def kill(self) -> None:
         """kill -9: nothing is written, nothing is said good-bye to."""
         self.process.kill()

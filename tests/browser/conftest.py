@@ -133,6 +133,7 @@ def open_page(
     contexts: list[BrowserContext] = []
 
     def open_window(who: Person | None = None, *, base_url: str = site.url, **options: Any) -> Page:
+        site.check_alive()
         context = browser.new_context(base_url=base_url, **options)
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
