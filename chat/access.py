@@ -6,6 +6,7 @@ end in the same `NotFound` after the same number of queries.
 
 from __future__ import annotations
 
+import ipaddress
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
 from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 
 from chat.models import Assistant, ChatMessage, ChatSession, ChatTurn, Tenant
 from chat.models.tenants import DEFAULT_TENANT_SLUG
@@ -132,6 +134,14 @@ def staff_chat_sessions(user: User) -> QuerySet[ChatSession]:
 def may_read_content(user: User) -> bool:
     """Reading what people wrote is a permission of its own."""
     return bool(user.is_active and user.is_staff and user.has_perm("chat.read_message_content"))
+
+
+def address_of(request: HttpRequest) -> str | None:
+    """The address of the other end; None when it is not one, as behind a local socket."""
+    try:
+        return str(ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")))
+    except ValueError:
+        return None
 
 
 def as_uuid(value: uuid.UUID | str, kind: str) -> uuid.UUID:

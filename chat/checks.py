@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core import checks
 from django.core.checks import Error, Tags, register
+from django.core.exceptions import ImproperlyConfigured
 
 POSITIVE = [
     "CHAT_LEASE_SECONDS",
@@ -31,6 +32,24 @@ def unreadable_values(app_configs: Any, **kwargs: Any) -> list[Error]:
     return [
         Error(f"{name} is {value!r}.", hint=f"Set it to {expected}, or remove it.", id="chat.E001")
         for name, (value, expected) in settings.BAD_VALUES.items()
+    ]
+
+
+@register(Tags.security)
+def secret_key(app_configs: Any, **kwargs: Any) -> list[Error]:
+    """chat.E005: no secret key. Django itself says so only when the key is first used."""
+    try:
+        found = bool(settings.SECRET_KEY)
+    except ImproperlyConfigured:
+        found = False
+    if found:
+        return []
+    return [
+        Error(
+            "SECRET_KEY is empty.",
+            hint="Set SECRET_KEY to at least 50 random characters; `make run` writes one to .env.",
+            id="chat.E005",
+        )
     ]
 
 

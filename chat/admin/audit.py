@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -13,7 +12,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from chat.access import may_read_content
+from chat.access import address_of, may_read_content
 from chat.admin.base import ReadOnly, badge
 from chat.admin.content import GuardedContent
 from chat.admin.filters import DateRangeFilter, TextFilter
@@ -45,14 +44,6 @@ def note(
         reason=reason[:500],
         ip=address_of(request),
     )
-
-
-def address_of(request: HttpRequest) -> str | None:
-    """The address of the other end; None when it is not one, as behind a local socket."""
-    try:
-        return str(ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")))
-    except ValueError:
-        return None
 
 
 class RecordedReads(admin.ModelAdmin):

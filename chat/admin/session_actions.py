@@ -17,6 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from chat import leases, retention
+from chat.access import address_of
 from chat.admin import audit
 from chat.admin.lists import count_of
 from chat.models import ChatSession
@@ -74,7 +75,7 @@ class SessionActions(admin.ModelAdmin):
                 chat_session.pk,
                 actor=request.user,
                 reason=reason,
-                ip=audit.address_of(request),
+                ip=address_of(request),
                 only_if=NOT_HELD,
             )
 
@@ -87,7 +88,7 @@ class SessionActions(admin.ModelAdmin):
                 chat_session.pk,
                 actor=request.user,
                 reason=reason,
-                ip=audit.address_of(request),
+                ip=address_of(request),
             )
 
         return self.confirmed(request, rows, CLEAR, clear)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import uuid
 from typing import Any
 
@@ -29,8 +28,4 @@ class Endpoint(APIView):
 
     def actor(self) -> dict[str, Any]:
         """Who acts, and from where, as `retention` records it."""
-        try:
-            address = str(ipaddress.ip_address(self.request.META.get("REMOTE_ADDR", "")))
-        except ValueError:  # a local socket, or whatever a proxy says
-            address = None
-        return {"actor": self.person, "ip": address}
+        return {"actor": self.person, "ip": access.address_of(self.request)}

@@ -59,7 +59,7 @@ class ContextRecord(models.Model):
 
     class Meta:
         verbose_name = "context record"
-        ordering = ["turn", "attempt"]
+        ordering = ["turn_id", "attempt"]
         constraints = [
             models.UniqueConstraint(fields=["turn", "attempt"], name="chat_context_attempt")
         ]

@@ -129,7 +129,7 @@ class ChatTurn(models.Model):
 
     class Meta:
         verbose_name = "turn"
-        ordering = ["chat_session", "number"]
+        ordering = ["chat_session_id", "number"]
         constraints = [
             models.UniqueConstraint(fields=["chat_session", "number"], name="chat_turn_number"),
             models.UniqueConstraint(
@@ -178,7 +178,7 @@ class ChatMessage(models.Model):
     class Meta:
         verbose_name = "message"
         permissions = [("read_message_content", "Can read the text of messages and contexts")]
-        ordering = ["chat_session", "seq"]
+        ordering = ["chat_session_id", "seq"]
         constraints = [
             models.UniqueConstraint(fields=["chat_session", "seq"], name="chat_message_seq")
         ]

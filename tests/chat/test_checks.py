@@ -27,6 +27,11 @@ def test_a_value_of_the_wrong_type_is_named_with_what_it_should_be(settings: Any
     assert found.hint == "Set it to a whole number, or remove it."
 
 
+def test_the_server_does_not_start_without_a_secret_key(databases: Databases) -> None:
+    with pytest.raises(AssertionError, match="SECRET_KEY is empty"):
+        manage(databases.empty("sqlite"), "check", SECRET_KEY="")
+
+
 @pytest.mark.parametrize("name", checks.POSITIVE)
 @pytest.mark.parametrize("value", [0, -1])
 def test_a_limit_must_be_positive(settings: Any, name: str, value: int) -> None:
