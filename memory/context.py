@@ -22,6 +22,7 @@ MANIFEST_VERSION = 1
 
 BEFORE_FORGET_LINE = "before_forget_line"
 BUDGET = "budget"
+IDLE = "idle"
 MEMORY_OFF = "memory_off"
 NO_ANSWER = "no_answer"
 OTHER_BRANCH = "other_branch"

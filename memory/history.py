@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from memory.context import (
     BEFORE_FORGET_LINE,
+    IDLE,
     MEMORY_OFF,
     OTHER_BRANCH,
     HistoryMessage,
@@ -94,6 +95,13 @@ class SessionState:
     forget_line: int
     newest_seq: int
     """The newest complete seq of the chosen branch before the current input; 0: none."""
+    idle_line: int = 0
+    """The newest seq that a long pause put out of the window; 0: none."""
+
+    @property
+    def floor(self) -> int:
+        """The window holds nothing up to this seq."""
+        return max(self.forget_line, self.idle_line)
 
 
 def off(state: SessionState, policy: MemoryPolicy) -> Window:
@@ -108,7 +116,7 @@ def rebuild(
     """The window chosen from the history, read page by page until the next exchange is too much."""
     rows: list[HistoryMessage] = []
     page_size = (policy.max_messages or _PAGE_WITHOUT_LIMIT) + _LOOK_BEYOND
-    at_start = state.newest_seq <= state.forget_line
+    at_start = state.newest_seq <= state.floor
     while not at_start:
         before = rows[0].seq if rows else state.newest_seq + 1
         page = reader.newest(before, page_size)
@@ -169,14 +177,14 @@ def _choose(
     if before_seq:
         end = kept[0].seq - 1 if kept else state.newest_seq
         reason = reason if first else _reason_before(basis, state)
-        known.insert(0, LeftOut(state.forget_line + 1, end, reason or MAX_MESSAGES))
+        known.insert(0, LeftOut(state.floor + 1, end, reason or MAX_MESSAGES))
     left_out = _ranges(kept, known, state)
     return Window(kept, left_out, basis.source, before_seq, policy.described())
 
 
 def _reason_before(basis: Window, state: SessionState) -> str | None:
     for each in basis.left_out:
-        if each.from_seq == state.forget_line + 1:
+        if each.from_seq == state.floor + 1:
             return each.reason
     return None
 
@@ -186,7 +194,9 @@ def _ranges(
 ) -> tuple[LeftOut, ...]:
     """Every range of seqs up to the newest that is not in `kept`, each with its reason."""
     ranges = [LeftOut(1, state.forget_line, BEFORE_FORGET_LINE)] if state.forget_line else []
-    edges = [state.forget_line, *(each.seq for each in kept), state.newest_seq + 1]
+    if state.floor > state.forget_line:
+        ranges.append(LeftOut(state.forget_line + 1, state.floor, IDLE))
+    edges = [state.floor, *(each.seq for each in kept), state.newest_seq + 1]
     for before, after in pairwise(edges):
         if after - before > 1:
             ranges.append(_gap(before + 1, after - 1, known))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
+
 from chat import running
-from chat.models import ChatMessage, ChatSession, ChatTurn
+from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord
 from chat.turns import Order
 from tests import builders
 from tests.fakes import FakeEndpoint
@@ -50,3 +52,9 @@ def rows_on_path(chat_session: ChatSession) -> list[tuple[int, str, str | None, 
     """The chosen branch: seq, role, content, whether it is partial."""
     rows = ChatMessage.objects.filter(chat_session=chat_session, is_on_path=True).order_by("seq")
     return list(rows.values_list("seq", "role", "content", "is_partial"))
+
+
+async def last_record(chat_session: ChatSession) -> ContextRecord:
+    """What the newest turn of a session sent."""
+    records = ContextRecord.objects.filter(chat_session=chat_session)
+    return await records.order_by("-turn__number", "-attempt").afirst() or pytest.fail("no record")

@@ -20,7 +20,7 @@ from tests import builders
 from tests.clients import Person
 from tests.databases import Databases
 from tests.fakes import FakeEndpoint, answer, breaks_off, endless
-from tests.orders import again, rows_on_path, run_order, say, send, sent, session_at
+from tests.orders import again, last_record, rows_on_path, run_order, say, send, sent, session_at
 from tests.servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -118,8 +118,7 @@ async def test_count_and_token_overflow(fake_endpoint: FakeEndpoint) -> None:
     contents = sent(fake_endpoint)
     assert contents[-3:] == ["by count", "Hello there.", "by tokens"]
     assert len(contents) < 10
-    record = await ContextRecord.objects.filter(chat_session=chat_session).alast()
-    assert record is not None
+    record = await last_record(chat_session)
     assert [gap["reason"] for gap in record.manifest["left_out"]] == ["max_tokens"]
     assert await ChatMessage.objects.filter(chat_session=chat_session).acount() == 64
 

@@ -16,6 +16,7 @@ REASONS = {
     "max_tokens": "beyond the limit of tokens",
     "budget": "no room in the model's context",
     "before_forget_line": "before the forget line",
+    "idle": "before a long pause",
     "covered_by_summary": "covered by the summary",
     "awaiting_summary": "waiting for a summary",
     "other_branch": "on another branch",

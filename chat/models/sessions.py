@@ -50,6 +50,10 @@ class ChatSession(models.Model):
         null=True, blank=True, validators=[MinValueValidator(1)]
     )
     memory_starts_after = models.BigIntegerField("forget line", default=0)
+    idle_line = models.BigIntegerField(
+        default=0,
+        help_text="A pause of CHAT_MEMORY_IDLE_DAYS put messages up to here out of the window.",
+    )
     memory_epoch = models.PositiveIntegerField(default=0)
 
     next_seq = models.BigIntegerField(default=1)

@@ -8,9 +8,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from chat import events, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
@@ -21,6 +24,7 @@ from memory.text import clean, cleaning_notes
 
 FAILED = {ChatTurn.Status.FAILED, ChatTurn.Status.INTERRUPTED, ChatTurn.Status.STOPPED}
 NO_ID = uuid.UUID(int=0)
+KEPT_EXCHANGES = 2  # that a session left for long is still sent with
 WITH_TEXT = {"send", "edit"}  # the orders that store a message
 TITLE_LENGTH = 60  # characters of the first message that name a session nobody has named
 
@@ -52,7 +56,7 @@ def _new(order: Order, chat_session: ChatSession) -> Input:
     head = chat_session.head
     _refuse_stale_parent(order, head)
     message = _store(order, chat_session, head)
-    changes: dict[str, Any] = {"head": message}
+    changes: dict[str, Any] = {"head": message, **_after_pause(chat_session, head)}
     frames: tuple[dict[str, Any], ...] = ()
     if not chat_session.title and not chat_session.is_temporary:
         changes["title"] = chat_session.title = first_title(message.content or "")
@@ -65,6 +69,26 @@ def _new(order: Order, chat_session: ChatSession) -> Input:
         notes=cleaning_notes(order.text),
         frames=frames,
     )
+
+
+def _after_pause(chat_session: ChatSession, head: ChatMessage | None) -> dict[str, int]:
+    """What changes in a session that was left for CHAT_MEMORY_IDLE_DAYS: its window begins anew.
+
+    The last exchanges stay; the line stays too, so that every later turn has the same rule.
+    """
+    pause = timedelta(days=settings.CHAT_MEMORY_IDLE_DAYS)
+    if head is None or not pause or timezone.now() - head.created_at < pause:
+        return {}
+    asked = _branch(chat_session).filter(role=ChatMessage.Role.USER, seq__lte=head.seq)
+    starts = list(asked.order_by("-seq").values_list("seq", flat=True)[:KEPT_EXCHANGES])
+    if len(starts) < KEPT_EXCHANGES or starts[-1] - 1 <= chat_session.idle_line:
+        return {}
+    chat_session.idle_line = starts[-1] - 1
+    chat_session.memory_epoch += 1  # the snapshot was taken under another rule
+    return {
+        "idle_line": chat_session.idle_line,
+        "memory_epoch": chat_session.memory_epoch,
+    }
 
 
 def _store(order: Order, chat_session: ChatSession, parent: ChatMessage | None) -> ChatMessage:

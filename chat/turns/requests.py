@@ -132,11 +132,10 @@ def _recall(
         memory_epoch=chat_session.memory_epoch,
         forget_line=chat_session.memory_starts_after,
         newest_seq=placed.previous_seq,
+        idle_line=chat_session.idle_line,
     )
     policy = replace(policies.memory_policy(chat_session), **(changes or {}))
-    reader = SessionHistory(
-        chat_session.pk, after=chat_session.memory_starts_after, before=placed.message.seq
-    )
+    reader = SessionHistory(chat_session.pk, after=state.floor, before=placed.message.seq)
     recalled = recall.recall(reader, state, policies.owner_of(chat_session), policy)
     return TurnMemory(
         state=state,

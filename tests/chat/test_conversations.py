@@ -16,7 +16,7 @@ from chat.turns import Refused
 from memory import preferences
 from tests import builders
 from tests.fakes import FakeEndpoint, answer
-from tests.orders import again, run_order, say, sent, session_at
+from tests.orders import again, last_record, run_order, say, sent, session_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -137,8 +137,7 @@ async def test_prompt_and_preferences_are_all_there_in_every_combination(
             assert [each["role"] for each in fake_endpoint.requests[-1].body["messages"]] == (
                 ["system"] if prompt else []
             ) + ["user", "assistant", "user"]
-            record = await ContextRecord.objects.filter(chat_session=chat_session).alast()
-            assert record is not None
+            record = await last_record(chat_session)
             assert (await sync_to_async(records.rebuild)(record)).proof == "ok"
 
 

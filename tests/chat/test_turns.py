@@ -6,10 +6,12 @@ import asyncio
 import threading
 import uuid
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.utils import timezone
 
 from chat import leases, llm, records, running
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
@@ -18,7 +20,7 @@ from chat.turns.inputs import first_title
 from memory.models import MemorySnapshot
 from tests import builders
 from tests.fakes import FakeEndpoint, Pause, Reply, Say, Wait, answer, breaks_off, endless, failure
-from tests.orders import again, rows_on_path, run_order, send
+from tests.orders import again, last_record, rows_on_path, run_order, send, sent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -515,3 +517,39 @@ async def test_an_endpoint_that_counts_otherwise_is_corrected_little_by_little(
     assert (record.input_tokens, record.token_count) == (1000, record.manifest["counted"])
     endpoint = await ModelEndpoint.objects.aget(pk=chat_session.assistant.endpoint_id)
     assert 1.04 < endpoint.token_correction <= 1.05
+
+
+async def test_a_session_left_for_days_goes_on_with_its_last_exchanges(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, settings: Any
+) -> None:
+    settings.CHAT_MEMORY_IDLE_DAYS = 7
+    await sync_to_async(builders.exchanges)(chat_session, 5)
+    await run_order(send(chat_session, "in time"))
+    assert sent(fake_endpoint)[1] == "Question 1"
+    old = timezone.now() - timedelta(days=7, minutes=1)
+    await ChatMessage.objects.filter(chat_session=chat_session).aupdate(created_at=old)
+    await run_order(send(chat_session, "back again"))
+    await run_order(send(chat_session, "and again"))  # the same rule as the turn before
+    assert sent(fake_endpoint)[1:] == [
+        "Question 5",
+        "Answer 5",
+        "in time",
+        "Hello there.",
+        "back again",
+        "Hello there.",
+        "and again",
+    ]
+    record = await last_record(chat_session)
+    assert record.manifest["left_out"] == [{"from": 1, "through": 8, "reason": "idle"}]
+    assert record.manifest["source"] == "snapshot"
+
+
+async def test_without_idle_days_a_pause_changes_nothing(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, settings: Any
+) -> None:
+    settings.CHAT_MEMORY_IDLE_DAYS = 0
+    await sync_to_async(builders.exchanges)(chat_session, 5)
+    old = timezone.now() - timedelta(days=4000)
+    await ChatMessage.objects.filter(chat_session=chat_session).aupdate(created_at=old)
+    await run_order(send(chat_session, "back again"))
+    assert sent(fake_endpoint)[1] == "Question 1"

@@ -70,6 +70,17 @@ def test_the_mark_of_a_cut_off_answer_counts() -> None:
     assert window(cut, max_tokens=20).messages == ()
 
 
+def test_a_long_pause_puts_what_was_before_it_out_of_the_window() -> None:
+    where = state(10, forget_line=2, idle_line=6)
+    found = rebuild(ListReader(talk(5), 6), where, policy(max_messages=20))
+    assert [each.seq for each in found.messages] == [7, 8, 9, 10]
+    assert found.left_out == (LeftOut(1, 2, "before_forget_line"), LeftOut(3, 6, "idle"))
+    earlier = state(10, forget_line=6, idle_line=2)
+    assert rebuild(ListReader(talk(5), 6), earlier, policy(max_messages=20)).left_out == (
+        LeftOut(1, 6, "before_forget_line"),
+    )
+
+
 def test_nothing_from_before_the_forget_line_comes_back() -> None:
     found = window(talk(5), forget_line=6)
     assert seqs(found.messages) == [7, 8, 9, 10]

@@ -64,6 +64,7 @@ const REASONS = {
   max_tokens: "beyond the tokens that are sent along",
   budget: "no room left in the model's context",
   before_forget_line: "before memory was cleared",
+  idle: "before a long pause",
   covered_by_summary: "covered by the summary",
   awaiting_summary: "waiting to be summarised",
   other_branch: "on another branch",
