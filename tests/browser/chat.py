@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any
 
@@ -111,8 +112,9 @@ def body(article: Locator) -> Locator:
 
 
 def shown_text(article: Locator) -> str:
-    """What stands there to read; a message that was never in sight has no layout and no text."""
+    """What stands there to read; a message has no layout before it comes into sight."""
     article.scroll_into_view_if_needed()
+    expect(body(article)).to_have_text(re.compile(r"\S"), use_inner_text=True)
     return body(article).inner_text()
 
 

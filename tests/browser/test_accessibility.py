@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
+from tests.browser.axe import complaints_in_light_and_dark
 from tests.browser.chat import say
 from tests.browser.conftest import OpenChat, OpenPage
 from tests.clients import Person
 
 PHONE = {"width": 390, "height": 844}
 ANSWER = "demo: markdown"
-
-
-def complaints(page: Page) -> list[str]:
-    """What axe finds serious or critical, in light and in dark."""
-    found = []
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        # `preload` would fetch the style sheets once more, from inside the page.
-        results: Any = Axe().run(page, options={"preload": False}).response["violations"]
-        found += [
-            f"{scheme} {each['id']}: {node['html'][:160]} {node.get('failureSummary', '')}"
-            for each in results
-            if each["impact"] in {"serious", "critical"}
-            for node in each["nodes"]
-        ]
-    return found
 
 
 @pytest.fixture
@@ -45,11 +27,11 @@ def session(alice: Person) -> str:
 def test_signing_in_and_the_empty_page(open_page: OpenPage, new_person: Person) -> None:
     page = open_page()
     page.goto("/accounts/login/")
-    assert complaints(page) == []
+    assert complaints_in_light_and_dark(page) == []
     page = open_page(new_person)
     page.goto("/")
     expect(page.get_by_role("heading", name="What would you like to talk about?")).to_be_visible()
-    assert complaints(page) == []
+    assert complaints_in_light_and_dark(page) == []
 
 
 def test_answers_the_details_and_the_dialogs(
@@ -58,18 +40,18 @@ def test_answers_the_details_and_the_dialogs(
     chat = open_chat(alice, session, viewport={"width": 1440, "height": 900})
     page = chat.page
     expect(chat.try_again).to_be_visible()
-    assert complaints(page) == []
+    assert complaints_in_light_and_dark(page) == []
     chat.show_details("What was sent").locator("summary").first.click()
-    assert complaints(page) == []
+    assert complaints_in_light_and_dark(page) == []
     chat.show_details("Memory").get_by_label("What it is about").fill("tea")
-    assert complaints(page) == []
+    assert complaints_in_light_and_dark(page) == []
     page.get_by_role("button", name="Clear memory").click()
     expect(page.get_by_role("dialog", name="Clear memory?")).to_be_visible()
-    assert complaints(page) == []
+    assert complaints_in_light_and_dark(page) == []
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Keyboard shortcuts").click()
     expect(page.get_by_role("dialog", name="Keyboard and commands")).to_be_visible()
-    assert complaints(page) == []
+    assert complaints_in_light_and_dark(page) == []
 
 
 def test_the_drawers_at_390_px(open_chat: OpenChat, alice: Person, session: str) -> None:
@@ -77,11 +59,11 @@ def test_the_drawers_at_390_px(open_chat: OpenChat, alice: Person, session: str)
     page = chat.page
     page.get_by_role("button", name="Show conversations").click()
     expect(chat.sessions).to_be_in_viewport()
-    assert complaints(page) == []
+    assert complaints_in_light_and_dark(page) == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="What was sent, and memory").click()
     expect(chat.details).to_be_in_viewport()
-    assert complaints(page) == []
+    assert complaints_in_light_and_dark(page) == []
 
 
 def test_an_answer_is_announced_in_sentences_with_its_start_and_its_end(

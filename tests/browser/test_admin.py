@@ -8,9 +8,9 @@ import uuid
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+from tests.browser import axe
 from tests.browser.conftest import OpenPage, SignIn
 from tests.clients import Person
 from tests.servers import Server
@@ -69,11 +69,7 @@ def talk(somebody: Person, text: str) -> str:
 
 def complaints(page: Page) -> list[str]:
     """What axe finds serious or critical, and whether the page is wider than the window."""
-    found = [
-        f"{each['id']}: {each['nodes'][0]['html'][:120]}"
-        for each in Axe().run(page, options={"preload": False}).response["violations"]
-        if each["impact"] in {"serious", "critical"}
-    ]
+    found = axe.complaints(page)
     if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
         found.append("wider than the window")
     return found

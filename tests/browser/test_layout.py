@@ -91,11 +91,10 @@ def test_new_text_follows_at_the_end_and_moves_nothing_that_is_being_read(
     for number in range(3):
         say(alice, session, f"demo: long 300\nPart {number}")
     chat = open_chat(alice, session)
-    at_end = "(region) => region.scrollHeight - region.scrollTop - region.clientHeight < 50"
-    assert chat.messages.evaluate(at_end)
+    await_the_end(chat)
     chat.send("demo: long 300; slow 10")
     expect(chat.live_answer.locator("p").first).to_be_visible()
-    assert chat.messages.evaluate(at_end)
+    await_the_end(chat)
     chat.messages.hover()
     chat.page.mouse.wheel(0, -1_200)
     expect(chat.page.get_by_role("button", name="Latest")).to_be_visible()
@@ -104,7 +103,17 @@ def test_new_text_follows_at_the_end_and_moves_nothing_that_is_being_read(
     assert chat.messages.evaluate("(region) => region.scrollTop") == top
     chat.page.get_by_role("button", name="Latest").click()
     expect(chat.page.get_by_role("button", name="Latest")).to_be_hidden()
-    assert chat.messages.evaluate(at_end)
+    await_the_end(chat)
+
+
+def await_the_end(chat: Chat) -> None:
+    """The end of the conversation is in sight, as soon as everything has its height."""
+    chat.page.wait_for_function(
+        """() => {
+          const region = document.getElementById("scroller");
+          return region.scrollHeight - region.scrollTop - region.clientHeight < 50;
+        }"""
+    )
 
 
 def test_the_newest_fifty_come_first_and_older_ones_upwards_without_a_jump(
