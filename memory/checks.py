@@ -7,11 +7,17 @@ from typing import Any
 from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags, register
+from django.utils.module_loading import import_string
 
 SWITCHES = (
     "CHAT_MEMORY_ENABLED",
     "CHAT_MEMORY_PERSISTENCE_ENABLED",
     "CHAT_MEMORY_SUMMARIZE_ENABLED",
+)
+REFERENCE_LIMITS = (
+    "CHAT_REFERENCE_PASSAGES",
+    "CHAT_DOCUMENT_MAX_BYTES",
+    "CHAT_DOCUMENTS_MAX_BYTES",
 )
 DAYS = ("CHAT_MEMORY_AUTO_CLEANUP_DAYS", "CHAT_MEMORY_IDLE_DAYS")
 
@@ -56,6 +62,38 @@ def days(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         _wrong(name, "Set it to 0 (never) or a positive number of days.", "memory.E004")
         for name in DAYS
         if not _is_whole(getattr(settings, name), at_least=0)
+    ]
+
+
+@register(Tags.compatibility)
+def reference_sources(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """memory.E005: a source of references that is not there or cannot be called."""
+    return [
+        Error(
+            f"CHAT_REFERENCE_SOURCES names {path!r}: {problem}.",
+            hint="Give the dotted path of a function that takes a memory.references.Question.",
+            id="memory.E005",
+        )
+        for path in settings.CHAT_REFERENCE_SOURCES
+        if (problem := _problem_of_source(path))
+    ]
+
+
+def _problem_of_source(path: str) -> str:
+    try:
+        source = import_string(path)
+    except ImportError as error:
+        return str(error)
+    return "" if callable(source) else f"it is a {type(source).__name__}"
+
+
+@register(Tags.compatibility)
+def reference_limits(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """memory.E006: a limit of references that lets nothing in."""
+    return [
+        _wrong(name, "Set it to 1 or more.", "memory.E006")
+        for name in REFERENCE_LIMITS
+        if not _is_whole(getattr(settings, name), at_least=1)
     ]
 
 

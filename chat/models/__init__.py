@@ -2,12 +2,14 @@
 
 from chat.models.audit import AuditEvent, Feedback, PendingRemoval, SessionTombstone
 from chat.models.context import ContextPart, ContextRecord
+from chat.models.documents import AssistantDocument
 from chat.models.endpoints import Assistant, ModelEndpoint
 from chat.models.sessions import ChatMessage, ChatSession, ChatTurn
 from chat.models.tenants import Membership, Tenant
 
 __all__ = [
     "Assistant",
+    "AssistantDocument",
     "AuditEvent",
     "ChatMessage",
     "ChatSession",

@@ -5,6 +5,9 @@ from decimal import Decimal
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from jsonschema.validators import validator_for
 
 from chat.models.tenants import Tenant
 
@@ -64,8 +67,20 @@ class ModelEndpoint(models.Model):
     )
     supports_tools = models.BooleanField(default=False)
     supports_vision = models.BooleanField(default=False)
-    supports_json_schema = models.BooleanField(default=False)
-    strict_roles = models.BooleanField(default=False)
+    supports_json_schema = models.BooleanField(
+        default=False,
+        help_text=(
+            "It takes response_format with a JSON Schema. Else an output schema is written into"
+            " the system text."
+        ),
+    )
+    strict_roles = models.BooleanField(
+        default=False,
+        help_text=(
+            "It takes no system message, and nothing but user and assistant in turns, a user first."
+            " The prompt then stands in a marked block at the head of the first user message."
+        ),
+    )
     price_input = price_field()
     price_cached_input = price_field()
     price_output = price_field()
@@ -139,7 +154,14 @@ class Assistant(models.Model):
     summarize = models.BooleanField(default=False)
     use_preferences = models.BooleanField(default=True)
     tools = models.JSONField(default=list, blank=True, help_text="Names of tools.")
-    output_schema = models.JSONField(null=True, blank=True, help_text="JSON Schema of the answer.")
+    output_schema = models.JSONField(
+        null=True,
+        blank=True,
+        help_text=(
+            "JSON Schema that answers must follow; empty = free text. Each answer is checked, and"
+            " one that does not follow it says so."
+        ),
+    )
     is_default = models.BooleanField(default=False)
     is_active = models.BooleanField(default=True)
 
@@ -157,3 +179,23 @@ class Assistant(models.Model):
         reserved = sorted({"model", "messages", "stream", "stream_options"} & set(self.parameters))
         if reserved:
             raise ValidationError({"parameters": f"{', '.join(reserved)} is set by the product."})
+        if self.output_schema is not None:
+            self._clean_output_schema()
+
+    def _clean_output_schema(self) -> None:
+        if "response_format" in self.parameters:
+            raise ValidationError(
+                {"parameters": "response_format is set by the output schema; remove one of both."}
+            )
+        if not isinstance(self.output_schema, dict):
+            raise ValidationError({"output_schema": "Must be a JSON object, or empty."})
+        if not self.output_schema:
+            raise ValidationError({"output_schema": "{} allows any JSON; leave it empty instead."})
+        dialect = validator_for(self.output_schema, default=Draft202012Validator)
+        try:
+            dialect.check_schema(self.output_schema)
+        except SchemaError as error:
+            where = "/".join(str(each) for each in error.absolute_path)
+            raise ValidationError(
+                {"output_schema": f"Not a JSON Schema: {error.message[:300]} (at /{where})"}
+            ) from None

@@ -121,6 +121,15 @@ class ChatTurn(models.Model):
     )
     error_code = models.CharField(max_length=40, blank=True)
     error_detail = models.CharField(max_length=500, blank=True)
+    follows_schema = models.BooleanField(
+        "follows the output schema",
+        null=True,
+        blank=True,
+        help_text="Unknown: no schema was asked for, or the answer was not finished.",
+    )
+    schema_error = models.CharField(
+        max_length=500, blank=True, help_text="What the schema says, never what the answer says."
+    )
     endpoint_name = models.CharField("endpoint", max_length=100)
     model_name = models.CharField("model", max_length=200)
     started_at = models.DateTimeField(auto_now_add=True)
