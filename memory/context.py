@@ -41,6 +41,8 @@ class HistoryMessage:
     tokens: int | None = None
     """What `counter_for(encoding)` gives for `message`, its overhead included; None: count now."""
     encoding: str = ""
+    mark: str = ""
+    """What was changed in `message` for this request, for the manifest; "": it is as stored."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,16 @@ class ContextMessage:
     role: str
     content: str
     source: str | None
-    """Id of the stored message when it is sent exactly as {role, content} of its row."""
+    """Id of the stored message when it is sent exactly as {role, content} of its row, and `parts`
+    are the row's."""
     kind: str
     """ "prompt", "history" or "input", as in the manifest."""
     owner: str
     """ "operator": the installation's own text; "session": text that derives from a user."""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    parts: tuple[Mapping[str, Any], ...] = ()
+    """Images and the like, sent behind the text."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +286,7 @@ def _prompt_part(prompt: str, scale: Scale) -> list[Part]:
 
 def _history_part(message: HistoryMessage, scale: Scale) -> Part:
     inner = message.message
-    exact = not (message.is_partial or inner.tool_calls or inner.role == "tool")
+    exact = not (message.is_partial or message.mark or inner.tool_calls or inner.role == "tool")
     sent = ContextMessage(
         inner.role,
         sent_text(message),
@@ -290,18 +295,24 @@ def _history_part(message: HistoryMessage, scale: Scale) -> Part:
         "session",
         inner.tool_calls,
         inner.tool_call_id,
+        inner.parts,
     )
-    line: dict[str, Any] = {"seq": message.seq, "ids": [message.id]}
-    if message.is_partial:
-        line["mark"] = "cut_off"
+    line: dict[str, Any] = {"seq": message.seq, "ids": [message.id], **_images(inner)}
+    if message.is_partial or message.mark:
+        line["mark"] = "cut_off" if message.is_partial else message.mark
     return Part(sent, sent_tokens(message, scale.encoding), line)
 
 
 def _input_part(current: HistoryMessage, scale: Scale) -> Part:
     text = current.message.content or ""
-    sent = ContextMessage("user", text, current.id, "input", "session")
-    line = {"seq": current.seq, "ids": [current.id]}
+    sent = ContextMessage("user", text, current.id, "input", "session", parts=current.message.parts)
+    line = {"seq": current.seq, "ids": [current.id], **_images(current.message)}
     return Part(sent, sent_tokens(current, scale.encoding), line)
+
+
+def _images(message: Message) -> dict[str, int]:
+    count = sum(part.get("type") == "image_url" for part in message.parts)
+    return {"images": count} if count else {}
 
 
 def _require_room(fixed: int, input_tokens: int, scale: Scale) -> None:
@@ -337,7 +348,7 @@ def _best_that_fit(
 
 def _augmented(plain: Part, chosen: Sequence[PreferenceText], scale: Scale) -> Part:
     content = preference_block(chosen) + plain.sent.content
-    tokens = scale.count(Message.user(content))
+    tokens = scale.count(Message.user(content, plain.sent.parts))
     line = {**plain.line, "preferences": [each.id for each in chosen]}
     return Part(replace(plain.sent, content=content, source=None), tokens, line)
 
