@@ -1,48 +1,69 @@
 """Building one model request: the messages in order, and the manifest of what they are.
 
 A request is the assistant's prompt (system), the window of the history, and the current input,
-once and last. What is remembered about the user stands in a block at the head of the current
-input, as data. The manifest says of every message what it is and what it costs, and which ranges
-of the history were left out and why; it never grows with the history.
+once and last. What is remembered about the user and what was found for the input stand in blocks
+at the head of the current input, as data. The manifest says of every message what it is and what
+it costs, and which ranges of the history were left out and why; it never grows with the history.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory.blocks import CUT_OFF_MARK, PreferenceText, preference_block, preference_line
-from memory.messages import Message, ToolCall
-from memory.tokens import REQUEST_OVERHEAD, count_text, counter_for
+from memory.blocks import PreferenceText
+from memory.input_blocks import BUDGET, with_preferences, with_references
+from memory.parts import (
+    ContextMessage,
+    HistoryMessage,
+    Part,
+    Scale,
+    headed,
+    history_part,
+    input_part,
+    joined,
+    prompt_part,
+    sent_text,
+    sent_tokens,
+)
+from memory.references import References
 from memory.window import ORPHAN_TOOL, exchanges, repair_tools
 
+__all__ = [
+    "BEFORE_FORGET_LINE",
+    "BUDGET",
+    "IDLE",
+    "MEMORY_OFF",
+    "NO_ANSWER",
+    "OTHER_BRANCH",
+    "STRICT_ROLES",
+    "SYSTEM_MESSAGE",
+    "Assembled",
+    "Budget",
+    "ContextMessage",
+    "HistoryMessage",
+    "InputTooLong",
+    "LeftOut",
+    "PromptTooLong",
+    "Window",
+    "assemble",
+    "merged",
+    "sendable",
+    "sent_text",
+    "sent_tokens",
+]
+
 MANIFEST_VERSION = 1
+NONE_FOUND = References()
 
 BEFORE_FORGET_LINE = "before_forget_line"
-BUDGET = "budget"
 IDLE = "idle"
 MEMORY_OFF = "memory_off"
 NO_ANSWER = "no_answer"
 OTHER_BRANCH = "other_branch"
+STRICT_ROLES = "strict_roles"
 SYSTEM_MESSAGE = "system_message"
-
-
-@dataclass(frozen=True)
-class HistoryMessage:
-    """One stored message of the chosen branch."""
-
-    message: Message
-    seq: int
-    id: str
-    turn: str | None
-    is_partial: bool = False
-    tokens: int | None = None
-    """What `counter_for(encoding)` gives for `message`, its overhead included; None: count now."""
-    encoding: str = ""
-    mark: str = ""
-    """What was changed in `message` for this request, for the manifest; "": it is as stored."""
 
 
 @dataclass(frozen=True)
@@ -79,25 +100,6 @@ class Budget:
     def limit(self) -> int:
         """What a request may hold."""
         return self.context_window - self.max_output_tokens - self.margin
-
-
-@dataclass(frozen=True)
-class ContextMessage:
-    """One message of the request."""
-
-    role: str
-    content: str
-    source: str | None
-    """Id of the stored message when it is sent exactly as {role, content} of its row, and `parts`
-    are the row's."""
-    kind: str
-    """ "prompt", "history" or "input", as in the manifest."""
-    owner: str
-    """ "operator": the installation's own text; "session": text that derives from a user."""
-    tool_calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str = ""
-    parts: tuple[Mapping[str, Any], ...] = ()
-    """Images and the like, sent behind the text."""
 
 
 @dataclass(frozen=True)
@@ -138,28 +140,39 @@ def assemble(
     window: Window,
     current: HistoryMessage,
     preferences: Sequence[PreferenceText] = (),
+    references: References = NONE_FOUND,
     budget: Budget,
     encoding: str,
     correction: float = 1.0,
+    beside: int = 0,
+    strict_roles: bool = False,
 ) -> Assembled:
     """The request for `current`: prompt, window, and the input once and last.
 
-    `preferences` come best first. Where tokens are short they are given up from the last one on,
-    then the oldest exchanges. `correction` is reported / counted tokens of the endpoint.
+    `preferences` and the passages of `references` come best first. Where tokens are short the
+    passages are given up from the last one on, then the preferences, then the oldest exchanges.
+    `correction` is reported / counted tokens of the endpoint, `beside` the tokens of what travels
+    beside the messages, `strict_roles` as in `memory.parts.Scale`.
     Raises PromptTooLong or InputTooLong when what may not be given up does not fit.
     """
-    scale = Scale(encoding, budget.limit, correction)
-    system = _prompt_part(prompt, scale)
-    plain = _input_part(current, scale)
-    fixed = REQUEST_OVERHEAD + sum(part.tokens for part in system)
+    scale = Scale(encoding, budget.limit, correction, beside, strict_roles)
+    system = prompt_part(prompt, scale)
+    plain = input_part(current, scale)
+    fixed = scale.total(system)
     _require_room(fixed, plain.tokens, scale)
     groups, unsent = sendable(_before(window.messages, current))
-    history = [[_history_part(each, scale) for each in group] for group in groups]
+    if strict_roles and not system:
+        groups, unsent = _beginning_with_user(groups, unsent)
+    history = [[history_part(each, scale) for each in group] for group in groups]
     spoken = sum(part.tokens for group in history for part in group)
-    chosen, final = _with_preferences(plain, preferences, fixed + spoken, scale)
+    chosen, final = with_preferences(plain, preferences, fixed + spoken, scale)
+    evidence = with_references(final, references, fixed + spoken, scale)
+    final = evidence.part
     given_up = _give_up_oldest(history, fixed + final.tokens, scale)
-    sent = _joined([part for group in history[given_up:] for part in group], scale)
-    parts = [*system, *sent, final]
+    parts = _ordered(system, history[given_up:], final, scale)
+    while given_up < len(history) and not scale.fits(scale.total(parts)):
+        given_up += 1  # joining two texts may cost a token or two
+        parts = _ordered(system, history[given_up:], final, scale)
     left_out = [*window.left_out, *unsent, *_given_up_range(groups[:given_up])]
     manifest = {
         **_figures(parts, scale),
@@ -173,10 +186,18 @@ def assemble(
             {"id": each.id, "key": each.key, "reason": BUDGET}
             for each in preferences[len(chosen) :]
         ],
+        **evidence.figures(references, scale),
         "source": window.source,
         "policy": dict(window.policy),
     }
-    return Assembled(tuple(part.sent for part in parts), manifest, _total(parts))
+    return Assembled(tuple(part.sent for part in parts), manifest, scale.total(parts))
+
+
+def _ordered(
+    system: Sequence[Part], history: Sequence[Sequence[Part]], final: Part, scale: Scale
+) -> list[Part]:
+    spoken = joined([part for group in history for part in group], scale)
+    return headed(system, [*spoken, final], scale)
 
 
 # --- What may be sent -----------------------------------------------------------------------------
@@ -206,6 +227,15 @@ def sendable(
     return groups, unsent
 
 
+def _beginning_with_user(
+    groups: list[list[HistoryMessage]], unsent: list[LeftOut]
+) -> tuple[list[list[HistoryMessage]], list[LeftOut]]:
+    """Without what an assistant said first, where nothing can stand before it."""
+    if not groups or groups[0][0].message.role == "user":
+        return groups, unsent
+    return groups[1:], [*unsent, *(_one(each, STRICT_ROLES) for each in groups[0])]
+
+
 def merged(ranges: Sequence[LeftOut]) -> list[LeftOut]:
     """`ranges` in order; one inside or right behind another of the same reason joins it."""
     result: list[LeftOut] = []
@@ -220,21 +250,6 @@ def merged(ranges: Sequence[LeftOut]) -> list[LeftOut]:
     return result
 
 
-def sent_text(message: HistoryMessage) -> str:
-    """The text that the model is given: an answer that was cut off says so."""
-    text = message.message.content or ""
-    return text + CUT_OFF_MARK if message.is_partial else text
-
-
-def sent_tokens(message: HistoryMessage, encoding: str) -> int:
-    """The cost of `message` as it is sent; the stored count where it is one of `encoding`."""
-    if message.is_partial:
-        return counter_for(encoding)(replace(message.message, content=sent_text(message)))
-    if message.tokens is not None and message.encoding == encoding:
-        return message.tokens
-    return counter_for(encoding)(message.message)
-
-
 def _one(message: HistoryMessage, reason: str) -> LeftOut:
     return LeftOut(message.seq, message.seq, reason)
 
@@ -244,113 +259,11 @@ def _before(messages: Sequence[HistoryMessage], current: HistoryMessage) -> list
     return [each for each in messages if each.id != current.id and each.seq < current.seq]
 
 
-# --- Parts and their tokens -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What tokens cost here: counted in an encoding, corrected, held against a limit."""
-
-    encoding: str
-    limit: int
-    correction: float
-
-    @property
-    def count(self) -> Callable[[Message], int]:
-        return counter_for(self.encoding)
-
-    def charged(self, tokens: int) -> int:
-        """Counted tokens as they are charged: a correction below 1 never makes room."""
-        return math.ceil(tokens * max(1.0, self.correction))
-
-    def fits(self, tokens: int) -> bool:
-        return self.charged(tokens) <= self.limit
-
-
-@dataclass(frozen=True)
-class Part:
-    """A message of the request beside its line in the manifest."""
-
-    sent: ContextMessage
-    tokens: int
-    line: Mapping[str, Any]
-
-
-def _prompt_part(prompt: str, scale: Scale) -> list[Part]:
-    if not prompt:
-        return []
-    tokens = scale.count(Message.system(prompt))
-    sent = ContextMessage("system", prompt, None, "prompt", "operator")
-    return [Part(sent, tokens, {"ids": []})]
-
-
-def _history_part(message: HistoryMessage, scale: Scale) -> Part:
-    inner = message.message
-    exact = not (message.is_partial or message.mark or inner.tool_calls or inner.role == "tool")
-    sent = ContextMessage(
-        inner.role,
-        sent_text(message),
-        message.id if exact else None,
-        "history",
-        "session",
-        inner.tool_calls,
-        inner.tool_call_id,
-        inner.parts,
-    )
-    line: dict[str, Any] = {"seq": message.seq, "ids": [message.id], **_images(inner)}
-    if message.is_partial or message.mark:
-        line["mark"] = "cut_off" if message.is_partial else message.mark
-    return Part(sent, sent_tokens(message, scale.encoding), line)
-
-
-def _input_part(current: HistoryMessage, scale: Scale) -> Part:
-    text = current.message.content or ""
-    sent = ContextMessage("user", text, current.id, "input", "session", parts=current.message.parts)
-    line = {"seq": current.seq, "ids": [current.id], **_images(current.message)}
-    return Part(sent, sent_tokens(current, scale.encoding), line)
-
-
-def _images(message: Message) -> dict[str, int]:
-    count = sum(part.get("type") == "image_url" for part in message.parts)
-    return {"images": count} if count else {}
-
-
 def _require_room(fixed: int, input_tokens: int, scale: Scale) -> None:
     if not scale.fits(fixed):
         raise PromptTooLong(scale.charged(fixed), scale.limit)
     if not scale.fits(fixed + input_tokens):
         raise InputTooLong(scale.charged(input_tokens), scale.limit - scale.charged(fixed))
-
-
-def _with_preferences(
-    plain: Part, preferences: Sequence[PreferenceText], others: int, scale: Scale
-) -> tuple[list[PreferenceText], Part]:
-    """The best preferences for which there is room, and the input with them at its head."""
-    chosen = _best_that_fit(preferences, others + plain.tokens, scale)
-    while chosen:
-        part = _augmented(plain, chosen, scale)
-        if scale.fits(others + part.tokens):
-            return chosen, part
-        chosen = chosen[:-1]
-    return [], plain
-
-
-def _best_that_fit(
-    preferences: Sequence[PreferenceText], others: int, scale: Scale
-) -> list[PreferenceText]:
-    total = others + count_text(preference_block(()), scale.encoding)
-    for position, each in enumerate(preferences):
-        total += count_text(preference_line(each), scale.encoding)
-        if not scale.fits(total):
-            return list(preferences[:position])
-    return list(preferences)
-
-
-def _augmented(plain: Part, chosen: Sequence[PreferenceText], scale: Scale) -> Part:
-    content = preference_block(chosen) + plain.sent.content
-    tokens = scale.count(Message.user(content, plain.sent.parts))
-    line = {**plain.line, "preferences": [each.id for each in chosen]}
-    return Part(replace(plain.sent, content=content, source=None), tokens, line)
 
 
 def _give_up_oldest(history: Sequence[Sequence[Part]], others: int, scale: Scale) -> int:
@@ -368,39 +281,11 @@ def _given_up_range(groups: Sequence[Sequence[HistoryMessage]]) -> list[LeftOut]
     return [LeftOut(groups[0][0].seq, groups[-1][-1].seq, BUDGET)] if groups else []
 
 
-def _joined(parts: Sequence[Part], scale: Scale) -> list[Part]:
-    """`parts` with roles that alternate: answers that follow each other are sent as one."""
-    result: list[Part] = []
-    for part in parts:
-        last = result[-1] if result else None
-        if last and _same_speaker(last.sent, part.sent):
-            result[-1] = _one_of_two(last, part, scale)
-        else:
-            result.append(part)
-    return result
-
-
-def _same_speaker(first: ContextMessage, second: ContextMessage) -> bool:
-    return first.role == second.role == "assistant" and not first.tool_calls
-
-
-def _one_of_two(first: Part, second: Part, scale: Scale) -> Part:
-    content = f"{first.sent.content}\n\n{second.sent.content}".strip()
-    calls = second.sent.tool_calls
-    tokens = scale.count(Message.assistant(content, calls))
-    line = {**second.line, **first.line, "ids": [*first.line["ids"], *second.line["ids"]]}
-    return Part(replace(first.sent, content=content, source=None, tool_calls=calls), tokens, line)
-
-
 # --- Manifest -------------------------------------------------------------------------------------
 
 
-def _total(parts: Sequence[Part]) -> int:
-    return REQUEST_OVERHEAD + sum(part.tokens for part in parts)
-
-
 def _figures(parts: Sequence[Part], scale: Scale) -> dict[str, Any]:
-    counted = _total(parts)
+    counted = scale.total(parts)
     return {
         "version": MANIFEST_VERSION,
         "parts": [

@@ -362,6 +362,9 @@ def test_the_manifest_tells_the_whole_request() -> None:
         "window": {"from_seq": 5, "through_seq": 6, "messages": 2},
         "preferences": [],
         "preferences_left_out": [],
+        "evidence": None,
+        "references": [],
+        "references_left_out": [],
         "source": "rebuild",
         "policy": {"max_messages": 20},
     }
