@@ -118,6 +118,7 @@ def make_demo_assistants() -> Iterator[str]:
             "encoding": ModelEndpoint.Encoding.O200K,
             "context_window": 32_768,
             "max_output_tokens": 4_096,
+            "supports_vision": True,  # it takes images and says that it cannot see them
         },
     )
     assistant, is_new = Assistant.objects.get_or_create(

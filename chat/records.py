@@ -1,8 +1,10 @@
 """What was sent to the model: written before the call, rebuilt exactly, and proven.
 
 A record keeps its request by reference: a message that was sent exactly as the `{role, content}`
-of its row is named by id; every other text stands verbatim in a ContextPart. The proof is an HMAC
-of the canonical request under a server key (a plain hash would let short texts be guessed).
+of its row is named by id, its images included; every other text stands verbatim in a ContextPart.
+An image is never stored a second time: where one stood, the record names its attachment, and
+rebuilding reads the file. The proof is an HMAC of the canonical request under a server key (a
+plain hash would let short texts be guessed).
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from typing import Any
 
 from django.conf import settings
 
+from chat import attachments
 from chat.models import ChatMessage, ChatTurn, ContextPart, ContextRecord
 from memory.context import Assembled, ContextMessage
 
 MESSAGE, PART, WHOLE = "message", "part", "whole"  # a row's content, a text, a message as JSON
+ILLUSTRATED = "illustrated"  # a row's content with its images
 UNKEPT = "unkept"  # text of a temporary session, which no table holds
 
 
@@ -52,14 +56,18 @@ def write(
     attempt: int = 1,
     *,
     keeps_text: bool = True,
+    images: Mapping[str, str] | None = None,
 ) -> tuple[ContextRecord, dict[str, Any]]:
     """Record the request of a turn; the record and the request itself, ready to send.
 
-    Without `keeps_text` no text of a user is written: the request of a temporary session.
+    `images` are the data URLs of the attachments in it. Without `keeps_text` no text of a user is
+    written: the request of a temporary session.
     """
     request = {
         **parameters,
-        "messages": [wire_message(message) for message in assembled.messages],
+        "messages": [
+            illustrated(wire_message(message), images or {}) for message in assembled.messages
+        ],
     }
     record = ContextRecord.objects.create(
         chat_session_id=turn.chat_session_id,
@@ -76,8 +84,8 @@ def write(
 
 
 def wire_message(message: ContextMessage) -> dict[str, Any]:
-    """One message as the endpoint gets it."""
-    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    """One message as the endpoint gets it, but with the addresses of attachments for images."""
+    wire: dict[str, Any] = {"role": message.role, "content": _content(message)}
     if message.tool_calls:
         wire["content"] = message.content or None
         wire["tool_calls"] = [
@@ -93,6 +101,38 @@ def wire_message(message: ContextMessage) -> dict[str, Any]:
     return wire
 
 
+def _content(message: ContextMessage) -> str | list[dict[str, Any]]:
+    return illustrated_content(message.content, message.parts) if message.parts else message.content
+
+
+def illustrated_content(text: str, parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Text and images as OpenAI's content parts; no text part for no text."""
+    said = [{"type": "text", "text": text}] if text else []
+    shown = [{"type": "image_url", "image_url": dict(part["image_url"])} for part in parts]
+    return [*said, *shown]
+
+
+def illustrated(wire: dict[str, Any], images: Mapping[str, str]) -> dict[str, Any]:
+    """The message with its images in the place of their addresses; what is missing is null."""
+    if not isinstance(wire["content"], list):
+        return wire
+    content = [
+        {"type": "image_url", "image_url": {"url": images.get(attachments.attachment_of(part))}}
+        if part["type"] == "image_url"
+        else part
+        for part in wire["content"]
+    ]
+    return {**wire, "content": content}
+
+
+def text_of(wire: Mapping[str, Any]) -> str | None:
+    """The text of a message as it was sent, without its images; None when it is gone."""
+    content = wire["content"]
+    if not isinstance(content, list):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
+
+
 def _layout(
     session_id: uuid.UUID, messages: Sequence[ContextMessage], keeps_text: bool
 ) -> list[list[str]]:
@@ -103,7 +143,8 @@ def _layout(
         elif not keeps_text:
             layout.append([message.role, UNKEPT, message.source or ""])
         elif message.source is not None:
-            layout.append([message.role, MESSAGE, message.source])
+            kind = ILLUSTRATED if message.parts else MESSAGE
+            layout.append([message.role, kind, message.source])
         else:
             kind, text = _session_text(message)
             part = ContextPart.objects.create(chat_session_id=session_id, text=text)
@@ -114,7 +155,7 @@ def _layout(
 def _session_text(message: ContextMessage) -> tuple[str, str]:
     """A message that is more than `{role, content}` is kept whole, as JSON text."""
     wire = wire_message(message)
-    if set(wire) == {"role", "content"}:
+    if set(wire) == {"role", "content"} and not message.parts:
         return PART, message.content
     return WHOLE, json.dumps(wire, ensure_ascii=False)
 
@@ -128,28 +169,44 @@ def _operator_part(text: str) -> uuid.UUID:
 
 def rebuild(record: ContextRecord) -> Rebuilt:
     """The exact request of a record, whatever was edited or upgraded since."""
-    texts = _texts(record.layout)
-    messages, missing = [], []
+    stored = _stored(record.layout)
+    wires, missing = [], []
     for role, kind, identifier in record.layout:
-        text = texts.get((kind, identifier))
-        if text is None:
+        wire = stored.get((kind, identifier))
+        if wire is None:
             missing.append(f"{kind} {identifier}")
-        if kind == WHOLE and text is not None:
-            messages.append(json.loads(text))
-        else:
-            messages.append({"role": role, "content": text})
+        wires.append({"role": role, "content": None, **(wire or {})})
+    wanted = [each for wire in wires for each in _images_in(wire)]
+    images = attachments.data_urls(record.chat_session_id, wanted)
+    missing += [f"image {each}" for each in wanted if each not in images]
+    messages = [illustrated(wire, images) for wire in wires]
     request = {**json.loads(record.parameters), "messages": messages}
     return Rebuilt(request, _judge(record, request, missing), tuple(missing))
 
 
-def _texts(layout: Sequence[Sequence[str]]) -> dict[tuple[str, str], str | None]:
-    rows = [identifier for _, kind, identifier in layout if kind == MESSAGE]
-    kinds = {identifier: kind for _, kind, identifier in layout if kind in (PART, WHOLE)}
-    stored = ChatMessage.objects.filter(pk__in=rows).values_list("pk", "content")
-    parts = ContextPart.objects.filter(pk__in=list(kinds)).values_list("pk", "text")
-    texts: dict[tuple[str, str], str | None] = {(MESSAGE, str(pk)): text for pk, text in stored}
-    texts.update({(kinds[str(pk)], str(pk)): text for pk, text in parts})
-    return texts
+def _images_in(wire: Mapping[str, Any]) -> list[str]:
+    """The attachments whose images belong into a message."""
+    content = wire["content"]
+    parts = content if isinstance(content, list) else []
+    return [attachments.attachment_of(part) for part in parts if part["type"] == "image_url"]
+
+
+def _stored(layout: Sequence[Sequence[str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """By kind and id: what a layout's entries refer to, as far as it is still there."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    rows = [identifier for _, kind, identifier in layout if kind in (MESSAGE, ILLUSTRATED)]
+    messages = ChatMessage.objects.filter(pk__in=rows)
+    for pk, text, parts in messages.values_list("pk", "content", "parts"):
+        found[MESSAGE, str(pk)] = {"content": text}
+        images = attachments.memory_parts(parts)
+        found[ILLUSTRATED, str(pk)] = {"content": illustrated_content(text or "", images)}
+    texts = [identifier for _, kind, identifier in layout if kind in (PART, WHOLE)]
+    whole = {identifier for _, kind, identifier in layout if kind == WHOLE}
+    for pk, text in ContextPart.objects.filter(pk__in=texts).values_list("pk", "text"):
+        found[PART, str(pk)] = {"content": text}
+        if str(pk) in whole:
+            found[WHOLE, str(pk)] = json.loads(text)
+    return found
 
 
 def _judge(record: ContextRecord, request: Mapping[str, Any], missing: Sequence[str]) -> str:

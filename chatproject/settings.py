@@ -223,13 +223,21 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# --- Static files, languages, time --------------------------------------------------------------
+# --- Files, languages, time ---------------------------------------------------------------------
 
 STATIC_URL = "/static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = boolean("SERVE_STATIC_FROM_SOURCE", DEBUG)
 WHITENOISE_AUTOREFRESH = DEBUG
+MEDIA_ROOT = env.str("CHAT_MEDIA_ROOT", default="") or BASE_DIR / "media"
+STORAGES = {
+    "default": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
+    },
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
 LANGUAGE_CODE = "en"
 TIME_ZONE = env.str("TIME_ZONE", default="UTC")
 USE_I18N = True
@@ -301,6 +309,11 @@ CHAT_DRAIN_SECONDS = integer("CHAT_DRAIN_SECONDS", 10)
 CHAT_EXECUTOR_THREADS = integer("CHAT_EXECUTOR_THREADS", 4)
 CHAT_EXECUTOR_QUEUE = integer("CHAT_EXECUTOR_QUEUE", 200)
 CHAT_PROOF_KEY = env.str("CHAT_PROOF_KEY", default="") or SECRET_KEY
+
+# --- Attachments ----------------------------------------------------------------------------------
+
+CHAT_MAX_ATTACHMENT_BYTES = integer("CHAT_MAX_ATTACHMENT_BYTES", 5 * 1024 * 1024)
+CHAT_MAX_REQUEST_IMAGE_BYTES = integer("CHAT_MAX_REQUEST_IMAGE_BYTES", 20 * 1024 * 1024)
 
 # --- Websocket ------------------------------------------------------------------------------------
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import struct
 import uuid
+import zlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
@@ -18,9 +20,10 @@ from django.contrib.auth.models import Permission
 from django.db import transaction
 from django.utils import timezone
 
-from chat import records
+from chat import attachments, records
 from chat.models import (
     Assistant,
+    Attachment,
     ChatMessage,
     ChatSession,
     ChatTurn,
@@ -93,6 +96,22 @@ def chat_session(person: Any = None, **fields: Any) -> ChatSession:
     if "assistant" not in fields:
         fields["assistant"] = assistant()
     return ChatSession.objects.create(**fields)
+
+
+def png(width: int = 8, height: int = 6, color: int = 200) -> bytes:
+    """A small image that every program can show: one colour, no filter."""
+    rows = (b"\x00" + bytes((color, 60, 60)) * width) * height
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+
+
+def attachment(chat_session: ChatSession, name: str = "red.png", data: bytes = b"") -> Attachment:
+    """An image that the session's holder has uploaded and not sent."""
+    return attachments.store(chat_session, chat_session.user, name, data or png())
 
 
 def message(

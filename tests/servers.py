@@ -70,7 +70,7 @@ def server(
         PORT=str(port),
         DATABASE_URL=database_url,
         REDIS_URL=redis_url,
-        **{"LOG_LEVEL": "INFO", **settings},
+        **{"LOG_LEVEL": "INFO", "CHAT_MEDIA_ROOT": str(log_folder / "media"), **settings},
     )
     with log_path.open("wb") as log:
         process = subprocess.Popen(

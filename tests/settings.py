@@ -17,6 +17,7 @@ SCRATCH = Path(_scratch.name)
 
 clear_settings(os.environ, keep={"DATABASE_URL", "REDIS_URL"})
 os.environ.update(TEST_ENVIRONMENT)
+os.environ["CHAT_MEDIA_ROOT"] = str(SCRATCH / "media")
 os.environ.setdefault("DATABASE_URL", f"sqlite:///{SCRATCH / 'db.sqlite3'}")
 
 from chatproject.settings import *  # noqa: E402, F403

@@ -1,5 +1,6 @@
 """The tables of a conversation: who holds it, what was said, what each turn did and sent."""
 
+from chat.models.attachments import Attachment
 from chat.models.audit import AuditEvent, Feedback, PendingRemoval, SessionTombstone
 from chat.models.context import ContextPart, ContextRecord
 from chat.models.documents import AssistantDocument
@@ -10,6 +11,7 @@ from chat.models.tenants import Membership, Tenant
 __all__ = [
     "Assistant",
     "AssistantDocument",
+    "Attachment",
     "AuditEvent",
     "ChatMessage",
     "ChatSession",

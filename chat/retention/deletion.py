@@ -17,8 +17,9 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
-from chat import events, leases, temporary
+from chat import attachments, events, leases, temporary
 from chat.models import (
+    Attachment,
     ChatMessage,
     ChatSession,
     ChatTurn,
@@ -70,6 +71,7 @@ PLACES = (
     Place("context_records", owned(ContextRecord)),
     Place("context_parts", owned(ContextPart)),
     Place("snapshots", owned(MemorySnapshot)),
+    Place("attachments", owned(Attachment)),
     Place("turns", owned(ChatTurn)),
     Place("messages", owned(ChatMessage)),
     Place("sessions", lambda session_id: ChatSession.objects.filter(pk=session_id)),
@@ -98,6 +100,10 @@ def delete_session(
                 kind=PendingRemoval.Kind.CACHE, name=temporary.key_of(session_id)
             )
             transaction.on_commit(partial(removals.carry_out, pending))
+        for file in attachments.pending_removals(
+            Attachment.objects.filter(chat_session=session_id)
+        ):
+            transaction.on_commit(partial(removals.carry_out, file))
         removed = remove_rows(session_id)
         SessionTombstone.objects.get_or_create(pk=session_id)
         note("session.delete", session_id, Actor(actor, reason, ip))

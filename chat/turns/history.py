@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import cast
 
-from chat import temporary
+from chat import attachments, temporary
 from chat.models import ChatMessage
 from memory.context import HistoryMessage
 from memory.messages import Message, Role, ToolCall
@@ -18,6 +18,7 @@ def history_message(row: ChatMessage) -> HistoryMessage:
         message=Message(
             role=cast(Role, row.role),
             content=row.content if row.content is not None or calls else "",
+            parts=attachments.memory_parts(row.parts),
             tool_calls=calls,
             tool_call_id=row.tool_call_id,
             name=row.name,

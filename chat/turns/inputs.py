@@ -6,7 +6,7 @@ Everything here happens inside the transaction that has just taken the session's
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -15,8 +15,9 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from chat import events, temporary
+from chat import attachments, events, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
+from chat.turns import images
 from chat.turns.orders import ANY_PARENT, Order, Refused
 from memory import tokens
 from memory.messages import Message
@@ -55,11 +56,14 @@ def place(order: Order, chat_session: ChatSession) -> Input:
 def _new(order: Order, chat_session: ChatSession) -> Input:
     head = chat_session.head
     _refuse_stale_parent(order, head)
-    message = _store(order, chat_session, head)
+    uploads = images.uploaded(order, chat_session)
+    parts = [attachments.message_part(each) for each in uploads]
+    message = _store(order, chat_session, head, parts)
+    attachments.bind(uploads, message)
     changes: dict[str, Any] = {"head": message, **_after_pause(chat_session, head)}
     frames: tuple[dict[str, Any], ...] = ()
     if not chat_session.title and not chat_session.is_temporary:
-        changes["title"] = chat_session.title = first_title(message.content or "")
+        changes["title"] = chat_session.title = first_title(_named_by(message))
         frames = (events.session_updated(chat_session, title=chat_session.title),)
     ChatSession.objects.filter(pk=chat_session.pk).update(**changes)
     return Input(
@@ -91,7 +95,16 @@ def _after_pause(chat_session: ChatSession, head: ChatMessage | None) -> dict[st
     }
 
 
-def _store(order: Order, chat_session: ChatSession, parent: ChatMessage | None) -> ChatMessage:
+def _named_by(message: ChatMessage) -> str:
+    return message.content or " ".join(part["name"] for part in message.parts)
+
+
+def _store(
+    order: Order,
+    chat_session: ChatSession,
+    parent: ChatMessage | None,
+    parts: Sequence[Mapping[str, Any]],
+) -> ChatMessage:
     text = clean(order.text)
     encoding = chat_session.assistant.endpoint.encoding
     message = ChatMessage.objects.create(
@@ -100,7 +113,10 @@ def _store(order: Order, chat_session: ChatSession, parent: ChatMessage | None) 
         seq=chat_session.next_seq - 1,
         role=ChatMessage.Role.USER,
         content="" if chat_session.is_temporary else text,
-        token_count=tokens.counter_for(encoding)(Message.user(text)),
+        parts=list(parts),
+        token_count=tokens.counter_for(encoding)(
+            Message.user(text, attachments.memory_parts(parts))
+        ),
         token_encoding=encoding,
     )
     if chat_session.is_temporary:
@@ -150,8 +166,9 @@ def _edited(order: Order, chat_session: ChatSession) -> Input:
     if edited is None:
         raise Refused("no_such_message", f"There is no message {order.message} of yours here.")
     _refuse_before_line(chat_session, edited)
+    _refuse_unseen(chat_session, edited)
     left = _branch(chat_session).filter(seq__gte=edited.seq).update(is_on_path=False)
-    message = _store(order, chat_session, edited.parent)
+    message = _store(order, chat_session, edited.parent, attachments.attachments_in(edited.parts))
     count = chat_session.path_count - 1 - left
     ChatSession.objects.filter(pk=chat_session.pk).update(head=message, path_count=count + 1)
     previous = edited.parent.seq if edited.parent is not None else 0
@@ -174,10 +191,17 @@ def _again(order: Order, chat_session: ChatSession) -> Input:
     message = earlier.input
     temporary.fill([message])
     _refuse_before_line(chat_session, message)
+    _refuse_unseen(chat_session, message)
     left = _branch(chat_session).filter(seq__gt=message.seq).update(is_on_path=False)
     count = chat_session.path_count - left - 1
     ChatSession.objects.filter(pk=chat_session.pk).update(head=message, path_count=count + 1)
     return Input(message, message.parent.seq if message.parent is not None else 0, count)
+
+
+def _refuse_unseen(chat_session: ChatSession, message: ChatMessage) -> None:
+    """The images of a message that is asked again want a model that sees them."""
+    if attachments.attachments_in(message.parts):
+        images.require_vision(chat_session)
 
 
 def _branch(chat_session: ChatSession) -> QuerySet[ChatMessage]:

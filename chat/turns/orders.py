@@ -17,8 +17,8 @@ ANY_PARENT = "any"  # the sender does not say which message it answers to
 class Order:
     """One wish for a turn.
 
-    `send` has a text and its parent, `edit` a text and the message that it replaces, `retry` and
-    `regenerate` name an earlier turn.
+    `send` has a text, attachments and its parent, `edit` a text and the message that it replaces,
+    `retry` and `regenerate` name an earlier turn.
     """
 
     kind: Kind
@@ -28,6 +28,7 @@ class Order:
     parent: str | None = ANY_PARENT
     turn: uuid.UUID | None = None
     message: uuid.UUID | None = None
+    attachments: tuple[uuid.UUID, ...] = ()
 
 
 class Refused(Exception):

@@ -5,6 +5,7 @@ Both functions run inside a transaction that has claimed the session's row.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from django.db import transaction
 
 from chat import events, leases, records
 from chat.models import Assistant, ChatMessage, ChatSession, ChatTurn, ModelEndpoint
-from chat.turns import policies
+from chat.turns import images, policies
 from chat.turns.history import SessionHistory, history_message
 from chat.turns.inputs import Input
 from chat.turns.orders import Begun, Refused
@@ -57,7 +58,9 @@ def what_if(turn: ChatTurn, **changes: Any) -> Assembled:
     branch = ChatMessage.objects.filter(chat_session=chat_session, is_on_path=True)
     before = branch.filter(seq__lt=turn.input.seq).order_by("-seq").values_list("seq", flat=True)
     placed = Input(turn.input, previous_seq=before.first() or 0, count=before.count())
-    return _assemble(chat_session.assistant, _recall(chat_session, placed, changes))
+    assistant = chat_session.assistant
+    memory, _ = _with_images(assistant, chat_session.pk, _recall(chat_session, placed, changes))
+    return _assemble(assistant, memory)
 
 
 def shrink(begun: Begun, context_limit: int | None) -> Begun:
@@ -82,7 +85,8 @@ def _remember_limit(endpoint: ModelEndpoint, begun: Begun, context_limit: int | 
 
 
 def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: int) -> Begun:
-    assembled = _assemble(assistant, memory)
+    sent, urls = _with_images(assistant, turn.chat_session_id, memory)
+    assembled = _assemble(assistant, sent)
     manifest = {**assembled.manifest, "of": memory.count}
     parameters = policies.request_parameters(assistant)
     is_temporary = turn.chat_session.is_temporary
@@ -92,6 +96,7 @@ def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: in
         parameters,
         attempt,
         keeps_text=not is_temporary,
+        images=urls,
     )
     return Begun(
         turn_id=turn.pk,
@@ -104,6 +109,15 @@ def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: in
         memory=memory,
         frames=(events.turn_context(turn, manifest),),
     )
+
+
+def _with_images(
+    assistant: Assistant, session_id: uuid.UUID, memory: TurnMemory
+) -> tuple[TurnMemory, dict[str, str]]:
+    """What memory gave, as far as its images can be sent, and those images by attachment."""
+    sees = assistant.endpoint.supports_vision
+    window, urls = images.for_request(session_id, memory.window, memory.current, sees=sees)
+    return replace(memory, window=window), urls
 
 
 def _assemble(assistant: Assistant, memory: TurnMemory) -> Assembled:

@@ -59,6 +59,7 @@ def full_session(person: Any = None) -> ChatSession:
     ContextPart.objects.create(chat_session=chat_session, text=f"{SECRET} [cut off]")
     Feedback.objects.create(turn=second, user=chat_session.user, value=1, comment=SECRET)
     MemorySnapshot.objects.create(chat_session=chat_session, messages=[{"content": SECRET}])
+    builders.attachment(chat_session, f"{SECRET}.png")
     return chat_session
 
 
@@ -102,6 +103,7 @@ def test_deleting_a_session_removes_every_row_that_derives_from_it() -> None:
         "context_records": 2,
         "context_parts": 1,
         "snapshots": 1,
+        "attachments": 1,
         "turns": 3,
         "messages": 6,
         "sessions": 1,
