@@ -16,7 +16,7 @@ from django.contrib.sessions.backends.base import SessionBase
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from chat.models import Assistant, ChatMessage, ChatSession, ChatTurn, Tenant
+from chat.models import Assistant, Attachment, ChatMessage, ChatSession, ChatTurn, Tenant
 from chat.models.tenants import DEFAULT_TENANT_SLUG
 
 User = Any  # the project's user model; AbstractBaseUser lacks the permission methods
@@ -68,6 +68,21 @@ def turn_for(chat_session: ChatSession, turn_id: uuid.UUID | str) -> ChatTurn:
     found = chat_session.turns.filter(pk=as_uuid(turn_id, "turn")).select_related("input").first()
     if found is None:
         raise NotFound("turn")
+    return found
+
+
+def attachment_for(
+    user: User,
+    attachment_id: uuid.UUID | str,
+    django_session: Mapping[str, Any] | SessionBase | None = None,
+) -> Attachment:
+    """An image in a session that `user` holds; else `NotFound`."""
+    sessions = chat_sessions_of(user, tenant_of(user, django_session))
+    found = Attachment.objects.filter(
+        pk=as_uuid(attachment_id, "attachment"), chat_session__in=sessions
+    ).first()
+    if found is None:
+        raise NotFound("attachment")
     return found
 
 

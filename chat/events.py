@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db.models import Count
 from redis.exceptions import RedisError
 
-from chat import rendering, temporary
+from chat import attachments, rendering, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ Deliver = Callable[[uuid.UUID, Frame], None]
 PROCESS = uuid.uuid4().hex  # so that a process knows its own messages on the layer
 NOT_RETRYABLE = {
     "auth_failed",
+    "attachment_gone",
     "bad_request",
     "context_length",
     "endpoint_refused",
@@ -133,6 +134,7 @@ def message_payload(message: ChatMessage, turn: Frame | None = None) -> Frame:
         "is_partial": message.is_partial,
         "created_at": message.created_at.isoformat(),
         "token_count": message.token_count,
+        "attachments": attachments.described(message.parts),
         "turn": turn,
     }
 
@@ -174,6 +176,7 @@ def accepted(turn: ChatTurn, message: ChatMessage, notes: Sequence[str] = ()) ->
             "content": message.content,
             "created_at": message.created_at.isoformat(),
             "token_count": message.token_count,
+            "attachments": attachments.described(message.parts),
         },
         "notes": list(notes),
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
+from chat.attachments import MOST_PER_MESSAGE
 from chat.models import ChatSession
 from chat.turns import ANY_PARENT, Kind, Order, Refused
 from chat.turns.policies import memory_policy
@@ -39,12 +40,14 @@ def order(frame: Frame, session_id: uuid.UUID) -> Order:
     """`message.send`, `message.edit`, `turn.retry` and `turn.regenerate` as orders."""
     client_id = _uuid(frame, "client_id")
     if frame["type"] == "message.send":
+        images = attachment_ids(frame.get("attachments"))
         return Order(
             kind="send",
             session_id=session_id,
             client_id=client_id,
-            text=message_text(frame.get("text")),
+            text=message_text(frame.get("text"), may_be_empty=bool(images)),
             parent=_parent(frame),
+            attachments=images,
         )
     if frame["type"] == "message.edit":
         return Order(
@@ -58,8 +61,8 @@ def order(frame: Frame, session_id: uuid.UUID) -> Order:
     return Order(kind=kind, session_id=session_id, client_id=client_id, turn=turn_id(frame))
 
 
-def message_text(text: Any) -> str:
-    """The text of a message: not blank, not over CHAT_MAX_MESSAGE_CHARS code points."""
+def message_text(text: Any, *, may_be_empty: bool = False) -> str:
+    """The text of a message: at most CHAT_MAX_MESSAGE_CHARS code points, and not blank."""
     if not isinstance(text, str):
         raise BadFrame(f"`text` must be text; it is {type(text).__name__}.")
     limit = settings.CHAT_MAX_MESSAGE_CHARS
@@ -70,14 +73,28 @@ def message_text(text: Any) -> str:
             characters=len(text),
             limit=limit,
         )
-    if not clean(text).strip():
+    if not may_be_empty and not clean(text).strip():
         raise Refused("empty_message", "The message is empty.")
     return text
 
 
+def attachment_ids(value: Any) -> tuple[uuid.UUID, ...]:
+    """Ids of uploaded images in their order, each once, and not too many."""
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise BadFrame(f"`attachments` must be a list of ids; it is {type(value).__name__}.")
+    ids = tuple(dict.fromkeys(_uuid({"attachments": each}, "attachments") for each in value))
+    if len(ids) > MOST_PER_MESSAGE:
+        raise Refused(
+            "too_many_attachments",
+            f"The message has {len(ids)} images; {MOST_PER_MESSAGE} are allowed.",
+            limit=MOST_PER_MESSAGE,
+        )
+    return ids
+
+
 def _parent(frame: Frame) -> str | None:
-    if frame.get("attachments"):
-        raise Refused("no_attachments", "Attachments are not accepted in this conversation.")
     if "parent" not in frame:
         return ANY_PARENT
     return str(_uuid(frame, "parent")) if frame["parent"] is not None else None
@@ -122,6 +139,8 @@ def session_ready(session_id: uuid.UUID) -> Frame | None:
         "limits": {
             "max_message_chars": settings.CHAT_MAX_MESSAGE_CHARS,
             "max_frame_bytes": settings.CHAT_MAX_FRAME_BYTES,
+            "max_attachments": MOST_PER_MESSAGE,
+            "max_attachment_bytes": settings.CHAT_MAX_ATTACHMENT_BYTES,
         },
         "memory": {
             "enabled": memory_policy(row).enabled,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,11 @@ PROOFS = {
 }
 
 
+AS_STORED = (records.MESSAGE, records.ILLUSTRATED)
+DATA_URL = re.compile(r"data:image/[a-z]+;base64,")
+SHOWN_OF_IMAGE = 60  # characters of a data URL
+
+
 @dataclass(frozen=True)
 class SentMessage:
     """One message of the request, as it was sent."""
@@ -56,6 +62,7 @@ class SentMessage:
     """The stored message that it is word for word; "" when it is a text of its own."""
     preferences: tuple[Any, ...]
     mark: str
+    images: int
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,7 @@ def show(record: ContextRecord, *, with_text: bool) -> Shown:
         missing=rebuilt.missing,
         proof=rebuilt.proof,
         parameters=pretty(parameters),
-        exact=pretty(rebuilt.request) if with_text else None,
+        exact=pretty(_without_data(rebuilt.request)) if with_text else None,
         preferences=_preferences(manifest, "preferences", with_text),
         preferences_left_out=_preferences(manifest, "preferences_left_out", with_text),
     )
@@ -140,9 +147,10 @@ def _messages(
             kind=part.get("kind", ""),
             tokens=part.get("tokens"),
             seq=part.get("seq"),
-            text=_as_text(sent["content"]) if with_text else None,
+            text=_as_text(records.text_of(sent)) if with_text else None,
+            images=part.get("images", 0),
             is_missing=sent["content"] is None,
-            message_id=identifier if stored_as == records.MESSAGE else "",
+            message_id=identifier if stored_as in AS_STORED else "",
             preferences=tuple(part.get("preferences", ())),
             mark=part.get("mark", ""),
         )
@@ -150,6 +158,17 @@ def _messages(
 
 def _as_text(content: Any) -> str:
     return content if isinstance(content, str) else "" if content is None else pretty(content)
+
+
+def _without_data(value: Any) -> Any:
+    """The request with its images cut short: they take megabytes and say nothing to a reader."""
+    if isinstance(value, dict):
+        return {name: _without_data(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_data(each) for each in value]
+    if isinstance(value, str) and DATA_URL.match(value):
+        return f"{value[:SHOWN_OF_IMAGE]}… ({len(value):,} characters)"
+    return value
 
 
 def _preferences(

@@ -48,10 +48,18 @@ class EditOrder(TurnOrder):
 class SendOrder(EditOrder):
     """A new message at the end of the branch that is shown."""
 
+    text = CleanText(trim_whitespace=False, allow_blank=True)
+
     parent = serializers.UUIDField(  # type: ignore[assignment]  # Field has a `parent` of its own
         required=False,
         allow_null=True,
         help_text="The newest message that the sender knows; null: none.",
+    )
+
+    attachments = serializers.ListField(
+        child=serializers.UUIDField(),
+        required=False,
+        help_text="Images that were uploaded into this session and not sent yet.",
     )
 
     def parent_id(self) -> str | None:

@@ -23,8 +23,12 @@ SHOWN_VALUE = 80  # characters of a refused value that are repeated to the sende
 RETRY_SECONDS = {429: 60, 503: 1}  # by status: when to come back
 
 REFUSED_STATUS = {  # turns.Refused; every other code is a conflict with what the session is now
+    "broken_image": 422,
+    "empty_file": 422,
     "empty_message": 400,
+    "file_too_large": 413,
     "input_too_long": 422,
+    "no_such_attachment": 404,
     "no_such_message": 404,
     "no_such_turn": 404,
     "overloaded": 503,
@@ -32,6 +36,8 @@ REFUSED_STATUS = {  # turns.Refused; every other code is a conflict with what th
     "rate_limited": 429,
     "session_deleted": 404,
     "temporary_unavailable": 503,
+    "too_many_pixels": 422,
+    "unsupported_type": 415,
 }
 
 

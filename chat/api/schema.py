@@ -42,7 +42,8 @@ MEANINGS = {
     404: "There is no such thing, or it is somebody else's.",
     409: "The session is not in a state for this; `code` says why.",
     413: "The body is too large.",
-    422: "The message does not fit into a request to the model.",
+    415: "The content is of a type that is not taken here.",
+    422: "The message does not fit into a request to the model, or the image is none.",
     429: "Too many requests; Retry-After says for how long.",
     503: "The server is overloaded, or the store of temporary sessions cannot be reached.",
 }
@@ -141,6 +142,23 @@ class Turn(Shape):
     answers = serializers.IntegerField(help_text="Turns for the same input.")
 
 
+UPLOAD = {
+    "type": "object",
+    "properties": {"file": {"type": "string", "format": "binary"}},
+    "required": ["file"],
+}
+
+
+class Attachment(Shape):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    content_type = serializers.CharField(help_text="As found in the content.")
+    size = serializers.IntegerField(help_text="Bytes.")
+    width = serializers.IntegerField()
+    height = serializers.IntegerField()
+    url = serializers.CharField()
+
+
 class Message(Shape):
     id = serializers.UUIDField()
     parent = serializers.UUIDField(allow_null=True)  # type: ignore[assignment]
@@ -151,6 +169,7 @@ class Message(Shape):
     is_partial = serializers.BooleanField(help_text="An answer that was cut off.")
     created_at = serializers.DateTimeField()
     token_count = serializers.IntegerField(allow_null=True)
+    attachments = Attachment(many=True)
     turn = Turn(allow_null=True, help_text="That made it; of an input: its newest.")
 
 
@@ -178,6 +197,7 @@ class ContextPart(Shape):
     preferences = serializers.ListField(
         child=serializers.IntegerField(), required=False, help_text="Preferences at its head."
     )
+    images = serializers.IntegerField(required=False, help_text="Images sent behind the text.")
     text = serializers.CharField(required=False, help_text="Absent for the operator's own text.")
 
 

@@ -123,12 +123,15 @@ class TurnList(TurnStarter):
         """Send a message and wait for the answer, or have its events streamed."""
         chat_session = await sync_to_async(self.chat_session)(session_id)
         body = SendOrder.read(request)
+        given = body.validated_data.get("attachments", [])
+        images = frames.attachment_ids([str(each) for each in given])
         order = Order(
             "send",
             chat_session.pk,
             body.client(request),
-            text=frames.message_text(body.validated_data["text"]),
+            text=frames.message_text(body.validated_data["text"], may_be_empty=bool(images)),
             parent=body.parent_id(),
+            attachments=images,
         )
         return await self.answer(order, body)
 

@@ -86,4 +86,4 @@ def parts(record: ContextRecord, rebuilt: records.Rebuilt) -> Iterator[dict[str,
         if part["kind"] == OPERATOR_KIND or message["content"] is None:
             yield part
         else:
-            yield {**part, "text": message["content"]}
+            yield {**part, "text": records.text_of(message)}

@@ -3,6 +3,7 @@
 from django.urls import path, re_path
 
 from chat.api.assistants import AssistantList
+from chat.api.attachments import AttachmentDetail, AttachmentFile, AttachmentList
 from chat.api.memory import ClearMemory
 from chat.api.messages import BranchSelect, MessageList
 from chat.api.preferences import PreferenceDetail, PreferenceList
@@ -23,12 +24,15 @@ urlpatterns = [
     path(f"{MESSAGE}edit/", MessageEdit.as_view()),
     path(f"{MESSAGE}select/", BranchSelect.as_view()),
     path(f"{SESSION}clear-memory/", ClearMemory.as_view()),
+    path(f"{SESSION}attachments/", AttachmentList.as_view()),
     path(f"{SESSION}turns/", TurnList.as_view()),
     path(TURN, TurnDetail.as_view()),
     path(f"{TURN}context/", TurnContext.as_view()),
     path(f"{TURN}stop/", TurnStop.as_view()),
     path(f"{TURN}retry/", TurnRetry.as_view()),
     path(f"{TURN}regenerate/", TurnRegenerate.as_view()),
+    path("attachments/<uuid:attachment_id>/", AttachmentDetail.as_view()),
+    path("attachments/<uuid:attachment_id>/file/", AttachmentFile.as_view()),
     path("preferences/", PreferenceList.as_view()),
     path("preferences/<int:preference_id>/", PreferenceDetail.as_view()),
     re_path("", nothing_here),

@@ -22,6 +22,7 @@ from chat.attachments.parts import (
     memory_parts,
     message_part,
 )
+from chat.attachments.serving import file_response
 
 __all__ = [
     "MOST_PER_MESSAGE",
@@ -36,6 +37,7 @@ __all__ = [
     "data_url",
     "data_urls",
     "described",
+    "file_response",
     "file_url",
     "forgotten",
     "memory_parts",

@@ -12,6 +12,7 @@ from chat.retention.forgetting import (
 )
 from chat.retention.idle_sessions import CleanupReport, TenantCleanup, cleanup
 from chat.retention.reaping import reap_turns
+from chat.retention.uploads import remove_forgotten, remove_unsent
 
 __all__ = [
     "CleanupReport",
@@ -24,4 +25,6 @@ __all__ = [
     "delete_session",
     "preferences_from",
     "reap_turns",
+    "remove_forgotten",
+    "remove_unsent",
 ]

@@ -18,7 +18,7 @@ def history_message(row: ChatMessage) -> HistoryMessage:
         message=Message(
             role=cast(Role, row.role),
             content=row.content if row.content is not None or calls else "",
-            parts=attachments.memory_parts(row.parts),
+            parts=attachments.memory_parts(row.parts) if row.role == "user" else (),
             tool_calls=calls,
             tool_call_id=row.tool_call_id,
             name=row.name,

@@ -19,6 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(f"Turns ended as interrupted: {retention.reap_turns()}")
+        forgotten = retention.remove_forgotten()
         done, left = removals.retry()
         if done or left:
             self.stdout.write(f"Removed from other stores: {done}; still to be removed: {left}")
