@@ -146,3 +146,37 @@ async def test_a_process_that_is_asked_to_end_lets_its_turn_finish(pair: Pair) -
     assert there.text == end["message"]["content"]
     assert there.gaps == 0
     await there.close()
+
+
+async def test_a_watcher_elsewhere_never_ends_a_turn_that_is_only_silent(pair: Pair) -> None:
+    session = pair.alice.new_session()
+    here = await pair.alice.socket(session)
+    await here.send("demo: wait 8")  # longer than a watcher waits before it looks at the lease
+    await here.until("turn.accepted")
+    there = await pair.alice_at_two.socket(session)
+    ends = await asyncio.gather(here.end(), there.end())
+    assert [end["type"] for end in ends] == ["turn.completed", "turn.completed"]
+    assert here.text == there.text == ends[0]["message"]["content"]
+    await asyncio.gather(here.close(), there.close())
+
+
+async def test_a_process_that_hangs_loses_its_turn_and_writes_nothing_when_it_wakes(
+    pair: Pair,
+) -> None:
+    session = pair.alice.new_session()
+    here, there = await pair.alice.socket(session), await pair.alice_at_two.socket(session)
+    await here.send("demo: long 2000; slow 8")
+    while len(there.text) < 300:
+        await there.next()
+    await asyncio.sleep(1.5)  # a partial text is stored about once a second
+    pair.one.hang()
+    end = await there.end(40)  # when the lease has expired
+    assert end["type"] == "turn.interrupted"
+    pair.one.wake()
+    answer = await there.ask("Hello")
+    await asyncio.sleep(2)
+    messages = pair.alice_at_two.messages(session)
+    assert [each["turn"]["status"] for each in messages[1::2]] == ["interrupted", "completed"]
+    assert messages[-1]["content"] == answer
+    assert len(messages) == 4
+    await asyncio.gather(here.close(), there.close())
