@@ -94,6 +94,13 @@ def turn_error(turn: ChatTurn) -> Frame | None:
     }
 
 
+def output_schema(turn: ChatTurn) -> Frame | None:
+    """Whether the answer follows its schema; None: none was asked for, or it is unfinished."""
+    if turn.follows_schema is None:
+        return None
+    return {"follows": turn.follows_schema, "error": turn.schema_error}
+
+
 def turn_payload(turn: ChatTurn, answers: int = 1) -> Frame:
     """A turn as sockets and REST show it; `answers` counts the runs for the same input."""
     took = turn.finished_at - turn.started_at if turn.finished_at else None
@@ -104,6 +111,7 @@ def turn_payload(turn: ChatTurn, answers: int = 1) -> Frame:
         "status": turn.status,
         "finish_reason": turn.finish_reason,
         "error": turn_error(turn),
+        "output_schema": output_schema(turn),
         "model": turn.model_name,
         "ms": round(took.total_seconds() * 1000) if took is not None else None,
         "usage": {
@@ -237,4 +245,8 @@ def turn_context(turn: ChatTurn, manifest: Frame) -> Frame:
         "of": manifest["of"],
         "left_out": left_out,
         "preferences": manifest["preferences"],
+        "evidence": manifest.get("evidence"),
+        "references": [
+            {"source": each["source"], "rank": each["rank"]} for each in manifest["references"]
+        ],
     }

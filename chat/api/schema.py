@@ -129,6 +129,11 @@ class Usage(Shape):
     output = serializers.IntegerField(allow_null=True)
 
 
+class SchemaCheck(Shape):
+    follows = serializers.BooleanField()
+    error = serializers.CharField(help_text="The rule that was missed; empty when it follows.")
+
+
 class Turn(Shape):
     id = serializers.UUIDField()
     input = serializers.UUIDField(help_text="The message that it answers.")
@@ -136,6 +141,9 @@ class Turn(Shape):
     status = serializers.ChoiceField(ChatTurn.Status.choices)
     finish_reason = serializers.CharField()
     error = TurnError(allow_null=True)
+    output_schema = SchemaCheck(
+        allow_null=True, help_text="null: no schema was asked for, or the answer is unfinished."
+    )
     model = serializers.CharField()
     ms = serializers.IntegerField(allow_null=True, help_text="From start to end.")
     usage = Usage()
@@ -198,6 +206,13 @@ class ContextPart(Shape):
         child=serializers.IntegerField(), required=False, help_text="Preferences at its head."
     )
     images = serializers.IntegerField(required=False, help_text="Images sent behind the text.")
+    references = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="Passages at its head, by id."
+    )
+    operator_characters = serializers.IntegerField(
+        required=False,
+        help_text="Length of the operator's own text at its head, which `text` is without.",
+    )
     text = serializers.CharField(required=False, help_text="Absent for the operator's own text.")
 
 

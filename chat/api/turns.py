@@ -86,4 +86,5 @@ def parts(record: ContextRecord, rebuilt: records.Rebuilt) -> Iterator[dict[str,
         if part["kind"] == OPERATOR_KIND or message["content"] is None:
             yield part
         else:
-            yield {**part, "text": records.text_of(message)}
+            text = records.text_of(message) or ""
+            yield {**part, "text": text[part.get("operator_characters", 0) :]}

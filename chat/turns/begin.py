@@ -1,7 +1,7 @@
 """The first half of a turn: one function, one transaction, committed before the model is called.
 
 Take the lease, settle a dead predecessor, answer a repeated `client_id`, store the input with the
-next `seq`, read what the request needs, assemble it, record it.
+next `seq`, read what the request needs, assemble it, record it. Only passages are found before.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from django.db.models import F
 
 from chat import leases, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
-from chat.turns import inputs, requests
+from chat.turns import inputs, references, requests
 from chat.turns.orders import Begun, Order, Refused, Repeated
+from memory.references import References
 
 TAKEOVERS = 3  # dead predecessors that one order may settle before it is refused
 
@@ -27,10 +28,14 @@ class _KnownClientId(Exception):
 
 def begin(order: Order) -> Begun | Repeated:
     """Begin a turn, or find the one that this `client_id` began; `Refused` stores nothing."""
+    try:
+        passages = references.look_up(order)
+    except temporary.TextsUnavailable as unavailable:
+        raise Refused("temporary_unavailable", str(unavailable)) from unavailable
     for _ in range(TAKEOVERS):
         try:
             with transaction.atomic():
-                return _begin(order)
+                return _begin(order, passages)
         except _KnownClientId as known:
             return Repeated(known.turn_id)
         except temporary.TextsUnavailable as unavailable:
@@ -47,7 +52,7 @@ def begin(order: Order) -> Begun | Repeated:
     )
 
 
-def _begin(order: Order) -> Begun:
+def _begin(order: Order, passages: References) -> Begun:
     turn_id = uuid.uuid4()
     _take(order, turn_id)
     chat_session = ChatSession.objects.select_related("assistant__endpoint", "head__turn").get(
@@ -55,7 +60,7 @@ def _begin(order: Order) -> Begun:
     )
     placed = inputs.place(order, chat_session)
     turn = _create_turn(order, turn_id, chat_session, placed.message)
-    return requests.prepare(chat_session, turn, placed)
+    return requests.prepare(chat_session, turn, placed, passages)
 
 
 def _take(order: Order, turn_id: uuid.UUID) -> None:

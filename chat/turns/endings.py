@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 
 from chat import leases, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
+from chat.turns import output_schema
 from chat.turns.history import history_message
 from chat.turns.orders import Begun, Outcome
 from chat.turns.requests import TurnMemory
@@ -48,6 +49,7 @@ def flush(begun: Begun, text: str) -> Wish:
 
 def finish(begun: Begun, outcome: Outcome) -> None:
     """Store the answer, the usage and the end of the turn, release the lease, save the window."""
+    checked = _checked(begun, outcome)
     with transaction.atomic():
         used = (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
         leases.release(begun.session_id, begun.turn_id, token_count=F("token_count") + used)
@@ -58,7 +60,7 @@ def finish(begun: Begun, outcome: Outcome) -> None:
             )
         else:
             _drop_answer(begun)
-        _end_turn(begun, outcome)
+        _end_turn(begun, outcome, checked)
     _learn_correction(begun, outcome)
 
 
@@ -117,7 +119,14 @@ def _drop_answer(begun: Begun) -> None:
     answer.delete()
 
 
-def _end_turn(begun: Begun, outcome: Outcome) -> None:
+def _checked(begun: Begun, outcome: Outcome) -> output_schema.Checked | None:
+    """The whole answer held against the schema that was asked for; None: there is none of both."""
+    if not begun.output_schema or outcome.status != ChatTurn.Status.COMPLETED:
+        return None
+    return output_schema.check(begun.output_schema, outcome.text)
+
+
+def _end_turn(begun: Begun, outcome: Outcome, checked: output_schema.Checked | None) -> None:
     usage = {
         "input_tokens": outcome.input_tokens,
         "cached_input_tokens": outcome.cached_input_tokens,
@@ -128,6 +137,8 @@ def _end_turn(begun: Begun, outcome: Outcome) -> None:
         finish_reason=outcome.finish_reason,
         error_code=outcome.error_code,
         error_detail=outcome.error_detail[:500],
+        follows_schema=checked.follows if checked else None,
+        schema_error=checked.error if checked else "",
         first_token_at=outcome.first_token_at,
         stop_seen=outcome.stop_seen,
         finished_at=Now(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -61,6 +62,7 @@ class Begun:
     is_temporary: bool  # its text is kept out of the tables
     memory: Any  # requests.TurnMemory: handed back to memory when the turn ends
     frames: tuple[dict[str, Any], ...] = field(default=())
+    output_schema: Mapping[str, Any] | None = None  # that the answer must follow
 
 
 @dataclass(frozen=True)

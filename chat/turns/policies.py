@@ -6,6 +6,7 @@ from django.conf import settings
 
 from chat.llm import EndpointSpec
 from chat.models import Assistant, ChatSession, ModelEndpoint
+from chat.turns import output_schema
 from memory.context import Budget
 from memory.recall import MemoryPolicy, Owner
 
@@ -74,4 +75,5 @@ def request_parameters(assistant: Assistant) -> dict[str, object]:
     """Everything of a request but its messages."""
     endpoint = assistant.endpoint
     limit = {"max_tokens": output_tokens(endpoint)}
-    return {"model": endpoint.model, **limit, **assistant.parameters}
+    asked = output_schema.asked_of(assistant).parameters
+    return {"model": endpoint.model, **limit, **assistant.parameters, **asked}

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from chat import events, leases, records
 from chat.models import Assistant, ChatMessage, ChatSession, ChatTurn, ModelEndpoint
-from chat.turns import images, policies
+from chat.turns import images, output_schema, policies, references
 from chat.turns.history import SessionHistory, history_message
 from chat.turns.inputs import Input
 from chat.turns.orders import Begun, Refused
@@ -22,6 +22,7 @@ from memory import context, recall
 from memory.blocks import PreferenceText
 from memory.context import Assembled, HistoryMessage, Window
 from memory.recall import MemoryPolicy, SessionState
+from memory.references import References
 
 LEAST_WINDOW = 256  # tokens
 GUESS = 0.85  # of what was refused, where an endpoint does not say how much it takes
@@ -37,11 +38,14 @@ class TurnMemory:
     current: HistoryMessage
     preferences: tuple[PreferenceText, ...]
     count: int  # messages before the input on the branch
+    references: References
 
 
-def prepare(chat_session: ChatSession, turn: ChatTurn, placed: Input) -> Begun:
+def prepare(
+    chat_session: ChatSession, turn: ChatTurn, placed: Input, passages: References
+) -> Begun:
     """Read memory, assemble the request and record it; `Refused` when it cannot fit."""
-    memory = _recall(chat_session, placed)
+    memory = _recall(chat_session, placed, passages)
     begun = _write(chat_session.assistant, turn, memory, attempt=1)
     accepted = events.accepted(turn, placed.message, placed.notes)
     return replace(begun, frames=(accepted, *begun.frames, *placed.frames))
@@ -50,7 +54,8 @@ def prepare(chat_session: ChatSession, turn: ChatTurn, placed: Input) -> Begun:
 def what_if(turn: ChatTurn, **changes: Any) -> Assembled:
     """What the turn would send now under another memory policy; nothing is written or called.
 
-    `changes` are fields of `MemoryPolicy`. Prompt, endpoint and preferences are today's.
+    `changes` are fields of `MemoryPolicy`. Prompt, endpoint, preferences and passages are
+    today's.
     """
     chat_session = ChatSession.objects.select_related("assistant__endpoint").get(
         pk=turn.chat_session_id
@@ -59,7 +64,9 @@ def what_if(turn: ChatTurn, **changes: Any) -> Assembled:
     before = branch.filter(seq__lt=turn.input.seq).order_by("-seq").values_list("seq", flat=True)
     placed = Input(turn.input, previous_seq=before.first() or 0, count=before.count())
     assistant = chat_session.assistant
-    memory, _ = _with_images(assistant, chat_session.pk, _recall(chat_session, placed, changes))
+    passages = references.for_text(chat_session, turn.input.content or "")
+    recalled = _recall(chat_session, placed, passages, changes)
+    memory, _ = _with_images(assistant, chat_session.pk, recalled)
     return _assemble(assistant, memory)
 
 
@@ -108,6 +115,7 @@ def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: in
         is_temporary=is_temporary,
         memory=memory,
         frames=(events.turn_context(turn, manifest),),
+        output_schema=assistant.output_schema,
     )
 
 
@@ -122,24 +130,32 @@ def _with_images(
 
 def _assemble(assistant: Assistant, memory: TurnMemory) -> Assembled:
     endpoint = assistant.endpoint
+    asked = output_schema.asked_of(assistant)
     try:
-        return context.assemble(
-            prompt=assistant.system_prompt,
+        assembled = context.assemble(
+            prompt=asked.prompt,
             window=memory.window,
             current=memory.current,
             preferences=memory.preferences,
+            references=memory.references,
             budget=policies.request_budget(endpoint),
             encoding=endpoint.encoding,
             correction=endpoint.token_correction,
+            beside=asked.beside,
+            strict_roles=endpoint.strict_roles,
         )
     except (context.InputTooLong, context.PromptTooLong) as too_long:
         raise Refused(
             too_long.code, str(too_long), tokens=too_long.tokens, limit=too_long.limit
         ) from None
+    return replace(assembled, manifest={**assembled.manifest, **asked.figures})
 
 
 def _recall(
-    chat_session: ChatSession, placed: Input, changes: Mapping[str, Any] | None = None
+    chat_session: ChatSession,
+    placed: Input,
+    passages: References,
+    changes: Mapping[str, Any] | None = None,
 ) -> TurnMemory:
     state = SessionState(
         id=chat_session.pk,
@@ -158,4 +174,5 @@ def _recall(
         current=history_message(placed.message),
         preferences=recalled.preferences,
         count=placed.count,
+        references=passages,
     )
