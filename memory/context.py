@@ -14,6 +14,7 @@ from typing import Any
 
 from memory.blocks import PreferenceText
 from memory.input_blocks import BUDGET, with_preferences, with_references
+from memory.messages import Message
 from memory.parts import (
     ContextMessage,
     HistoryMessage,
@@ -217,7 +218,7 @@ def sendable(
         [each.message for each in spoken], drop_unanswered=True, still_running=False
     )
     unsent += [_one(spoken[index], ORPHAN_TOOL) for index in repaired.dropped]
-    kept = [replace(spoken[index], message=message) for index, message in repaired.kept]
+    kept = [_repaired(spoken[index], message) for index, message in repaired.kept]
     groups = []
     for group in exchanges(kept, lambda each: each.message.role):
         if any(each.message.role == "assistant" and each.message.has_text for each in group):
@@ -234,6 +235,11 @@ def _beginning_with_user(
     if not groups or groups[0][0].message.role == "user":
         return groups, unsent
     return groups[1:], [*unsent, *(_one(each, STRICT_ROLES) for each in groups[0])]
+
+
+def _repaired(found: HistoryMessage, message: Message) -> HistoryMessage:
+    """`found` as it can be sent: without calls that have no results it costs less than stored."""
+    return found if message == found.message else replace(found, message=message, tokens=None)
 
 
 def merged(ranges: Sequence[LeftOut]) -> list[LeftOut]:

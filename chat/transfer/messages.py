@@ -126,7 +126,7 @@ def _append(chat_session: ChatSession, messages: Sequence[Message]) -> None:
             chat_session=chat_session,
             parent_id=parent,
             seq=seq,
-            token_count=count_tokens(message),
+            token_count=count_tokens(replace(message, parts=())),  # those of imports are not sent
             token_encoding=encoding,
             **_columns(message),
         )
