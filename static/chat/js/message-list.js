@@ -81,7 +81,7 @@ export class MessageList {
   upsert(message, answer = null) {
     const known = this.find(message.id);
     if (known) known.update(message);
-    else if (!this.hasAfter) this.#insert(this.#view(message, answer), answer);
+    else if (!this.hasAfter) this.#insert(laidOut(this.#view(message, answer)), answer);
     this.refresh();
   }
 
@@ -205,4 +205,15 @@ export class MessageList {
     const seen = this.views.find((view) => view.element.getBoundingClientRect().bottom > top);
     return seen?.element ?? null;
   }
+}
+
+/**
+ * A new message has its real height at once, or what is being read would jump; then it is like the
+ * others, whose height is estimated until they come into sight.
+ * @param {MessageView} view
+ */
+function laidOut(view) {
+  view.element.dataset.live = "";
+  requestAnimationFrame(() => requestAnimationFrame(() => delete view.element.dataset.live));
+  return view;
 }

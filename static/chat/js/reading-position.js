@@ -1,6 +1,7 @@
 /** Where the reader is: follows the end only for who is there, and moves nothing for who is not. */
 
 const NEAR = 48; // px from the end that still count as the end
+const SETTLING = 6; // frames until messages that have come into sight have their real height
 
 export class ReadingPosition {
   /**
@@ -11,6 +12,7 @@ export class ReadingPosition {
     this.scroller = scroller;
     this.isFollowing = true;
     this.lastTop = 0;
+    this.unsettled = 0;
     scroller.addEventListener(
       "scroll",
       () => {
@@ -30,16 +32,25 @@ export class ReadingPosition {
     return scrollHeight - scrollTop - clientHeight <= NEAR;
   }
 
-  /** @param {number} [frames] messages get their real height only when they have come into sight */
-  toEnd(frames = 4) {
+  toEnd() {
     this.isFollowing = true;
-    this.scroller.scrollTop = this.scroller.scrollHeight;
-    if (frames) requestAnimationFrame(() => this.isFollowing && this.toEnd(frames - 1));
+    this.follow();
   }
 
   /** After new text: stay at the end if that is where the reader is. */
   follow() {
-    if (this.isFollowing) this.scroller.scrollTop = this.scroller.scrollHeight;
+    if (!this.isFollowing) return;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+    const isSettling = this.unsettled > 0;
+    this.unsettled = SETTLING;
+    if (!isSettling) requestAnimationFrame(() => this.#settle());
+  }
+
+  #settle() {
+    this.unsettled = this.isFollowing ? this.unsettled - 1 : 0;
+    if (!this.unsettled) return;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+    requestAnimationFrame(() => this.#settle());
   }
 
   /**
