@@ -26,6 +26,7 @@ from chat.admin.lists import by_id
 from chat.admin.scope import user_ids
 from chat.admin.session_actions import SessionActions
 from chat.models import Assistant, ChatSession
+from chat.turns.policies import switches
 
 PROMPTS = (
     "assistant__system_prompt",
@@ -34,6 +35,18 @@ PROMPTS = (
     "assistant__output_schema",
 )
 TOLD = ("memory_enabled", "max_messages", "max_tokens")  # to whoever has the session open
+SWITCHES = {
+    "enabled": "memory",
+    "max_messages": "messages in the window",
+    "max_tokens": "tokens in the window",
+    "stride": "steps of the window's start",
+    "use_preferences": "preferences",
+}
+SET_BY = {
+    "session": "set for this session",
+    "assistant": "the assistant's",
+    "environment": "the installation's",
+}
 FEW = 100  # suggestions that a filter offers
 RELATED = {"chatturn": "Turns", "chatmessage": "Messages", "contextrecord": "What was sent"}
 
@@ -121,7 +134,12 @@ class ChatSessionAdmin(SessionActions, ChatAdmin):
             "Memory",
             {
                 "description": "An empty limit is the assistant's.",
-                "fields": ["memory_enabled", ("max_messages", "max_tokens"), "forget_line_column"],
+                "fields": [
+                    "memory_enabled",
+                    ("max_messages", "max_tokens"),
+                    "forget_line_column",
+                    "in_force_column",
+                ],
             },
         ),
         ("Retention and review", {"fields": ["is_held", "review_state"]}),
@@ -169,7 +187,7 @@ class ChatSessionAdmin(SessionActions, ChatAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         names = {field.name for field in self.model._meta.fields} - self.editable
-        names |= {"state_column", "forget_line_column"}
+        names |= {"state_column", "forget_line_column", "in_force_column"}
         return sorted(names - self.hidden_names(request))
 
     def search(self, request: HttpRequest, term: str) -> Q:
@@ -242,6 +260,15 @@ class ChatSessionAdmin(SessionActions, ChatAdmin):
         line = chat_session.memory_starts_after
         return f"after message {line}" if line else "none"
 
+    @admin.display(description="in force")
+    def in_force_column(self, chat_session: ChatSession) -> SafeString:
+        """What the next turn goes by, and who said so."""
+        rows = [
+            (SWITCHES[each.name], _shown(each.value), SET_BY[each.source])
+            for each in switches(chat_session)
+        ]
+        return format_html_join(mark_safe("<br>"), "{}: {} ({})", rows)
+
     # --- Pages ------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
@@ -293,6 +320,12 @@ class ChatSessionAdmin(SessionActions, ChatAdmin):
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/chat/chatsession/transcript.html", context)
+
+
+def _shown(value: bool | int | None) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "no limit" if value is None else f"{value:,}"
 
 
 def place_of(request: HttpRequest) -> transcript.Place:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from django.conf import settings
 
 from chat.llm import EndpointSpec
@@ -28,24 +31,48 @@ def endpoint_spec(endpoint: ModelEndpoint) -> EndpointSpec:
     )
 
 
-def memory_policy(chat_session: ChatSession) -> MemoryPolicy:
+@dataclass(frozen=True)
+class Switch:
+    """A setting of memory as it holds for a session, and who set it."""
+
+    name: str
+    """As in MemoryPolicy."""
+    value: bool | int | None
+    source: str
+    """ "session", "assistant" or "environment"."""
+
+
+def switches(chat_session: ChatSession) -> tuple[Switch, ...]:
     """Session beats assistant beats environment; what the environment forbids stays off."""
-    assistant, endpoint = chat_session.assistant, chat_session.assistant.endpoint
-    wanted = chat_session.memory_enabled
-    if wanted is None:
-        wanted = assistant.memory_enabled
-    return MemoryPolicy(
-        enabled=settings.CHAT_MEMORY_ENABLED and wanted,
-        max_messages=chat_session.max_messages
-        or assistant.max_messages
-        or settings.CHAT_MEMORY_MAX_MESSAGES,
-        max_tokens=chat_session.max_tokens
-        or assistant.max_tokens
-        or settings.CHAT_MEMORY_MAX_TOKENS,
-        stride=assistant.stride,
-        use_preferences=assistant.use_preferences,
-        encoding=endpoint.encoding,
+    assistant = chat_session.assistant
+    return (
+        _enabled(chat_session),
+        _limit("max_messages", chat_session, settings.CHAT_MEMORY_MAX_MESSAGES),
+        _limit("max_tokens", chat_session, settings.CHAT_MEMORY_MAX_TOKENS),
+        Switch("stride", assistant.stride, "assistant"),
+        Switch("use_preferences", assistant.use_preferences, "assistant"),
     )
+
+
+def _enabled(chat_session: ChatSession) -> Switch:
+    if not settings.CHAT_MEMORY_ENABLED:
+        return Switch("enabled", False, "environment")
+    if chat_session.memory_enabled is not None:
+        return Switch("enabled", chat_session.memory_enabled, "session")
+    return Switch("enabled", chat_session.assistant.memory_enabled, "assistant")
+
+
+def _limit(name: str, chat_session: ChatSession, fallback: int | None) -> Switch:
+    for source, holder in (("session", chat_session), ("assistant", chat_session.assistant)):
+        if value := getattr(holder, name):
+            return Switch(name, value, source)
+    return Switch(name, fallback, "environment")
+
+
+def memory_policy(chat_session: ChatSession) -> MemoryPolicy:
+    """The switches of a session as memory takes them."""
+    values: dict[str, Any] = {each.name: each.value for each in switches(chat_session)}
+    return MemoryPolicy(**values, encoding=chat_session.assistant.endpoint.encoding)
 
 
 def owner_of(chat_session: ChatSession) -> Owner:

@@ -11,6 +11,7 @@ from chat import records
 from chat.management import arguments
 from chat.models import ChatSession, ChatTurn, ContextRecord
 from chat.turns import Refused, requests
+from chat.turns.policies import switches
 
 SWITCHES = ("enabled", "use_preferences")
 NUMBERS = ("max_messages", "max_tokens", "stride")
@@ -56,6 +57,10 @@ class Command(BaseCommand):
         if options["what_if"]:
             self._what_if(turn, dict(options["what_if"]))
             return
+        self._requests(turn)
+        self._switches(turn.chat_session)
+
+    def _requests(self, turn: ChatTurn) -> None:
         attempts = list(ContextRecord.objects.filter(turn=turn).order_by("attempt"))
         if not attempts:
             raise CommandError(f"Turn {turn.number} has no record of what was sent.")
@@ -67,7 +72,9 @@ class Command(BaseCommand):
     def _turn(self, session_id: Any, number: int | None) -> ChatTurn:
         if not ChatSession.objects.filter(pk=session_id).exists():
             raise CommandError(f"There is no session {session_id}.")
-        turns = ChatTurn.objects.filter(chat_session=session_id).select_related("input")
+        turns = ChatTurn.objects.filter(chat_session=session_id).select_related(
+            "input", "chat_session__assistant"
+        )
         found = (
             turns.order_by("number").last()
             if number is None
@@ -84,8 +91,12 @@ class Command(BaseCommand):
         except (Refused, ValueError) as refused:
             raise CommandError(f"Under this policy nothing would be sent: {refused}") from None
         shown = ", ".join(f"{name}={value}" for name, value in changes.items())
-        self.stdout.write(f"If {shown} (prompt and preferences as they are today):")
+        self.stdout.write(f"If {shown} (prompt, preferences and passages as they are today):")
         self._manifest(assembled.manifest)
+
+    def _switches(self, chat_session: ChatSession) -> None:
+        shown = [f"{each.name}={each.value} ({each.source})" for each in switches(chat_session)]
+        self.stdout.write(f"Switches of the session today: {', '.join(shown)}")
 
     def _manifest(self, manifest: dict[str, Any]) -> None:
         self.stdout.write(
@@ -96,6 +107,8 @@ class Command(BaseCommand):
             seq = f" {part['seq']}" if "seq" in part else ""
             mark = f" [{part['mark']}]" if "mark" in part else ""
             self.stdout.write(f"  + {part['kind']}{seq}, {part['role']}: {part['tokens']}{mark}")
+        if schema := manifest.get("output_schema"):
+            self.stdout.write(f"  + output schema, as {schema['sent_as']}: {schema['tokens']}")
         for gap in manifest["left_out"]:
             self.stdout.write(f"  - messages {gap['from']} to {gap['through']}: {gap['reason']}")
         for preference in manifest["preferences"]:
@@ -104,3 +117,14 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"  - preference {preference['id']} ({preference['key']}): {preference['reason']}"
             )
+        self._references(manifest)
+
+    def _references(self, manifest: dict[str, Any]) -> None:
+        for each in manifest.get("references", ()):
+            self.stdout.write(f"  * passage {each['rank']}, {each['source']}: {each['tokens']}")
+        for each in manifest.get("references_left_out", ()):
+            self.stdout.write(f"  - passage {each['rank']}, {each['source']}: {each['reason']}")
+        if manifest.get("evidence") not in (None, "found"):
+            self.stdout.write(f"  - no passage: {manifest['evidence']}")
+        for name in manifest.get("references_failed", ()):
+            self.stdout.write(f"  - the source {name} failed")
