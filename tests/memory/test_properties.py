@@ -15,13 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory import snapshots
-from memory.blocks import PreferenceText
+from memory.blocks import PreferenceText, operator_block
 from memory.context import (
     BEFORE_FORGET_LINE,
     BUDGET,
     MEMORY_OFF,
     NO_ANSWER,
     OTHER_BRANCH,
+    STRICT_ROLES,
     SYSTEM_MESSAGE,
     Assembled,
     Budget,
@@ -33,6 +34,7 @@ from memory.context import (
 )
 from memory.history import MemoryPolicy, extend, off, rebuild
 from memory.messages import Message, Role, ToolCall
+from memory.references import Passage, References
 from memory.tokens import REQUEST_OVERHEAD, counter_for
 from memory.window import (
     MAX_MESSAGES,
@@ -56,6 +58,7 @@ REASONS = {
     NO_ANSWER,
     ORPHAN_TOOL,
     OTHER_BRANCH,
+    STRICT_ROLES,
     SYSTEM_MESSAGE,
 }
 PROMPT = "You are a helpful assistant."
@@ -171,6 +174,11 @@ preferences = st.lists(
     ),
     max_size=3,
 )
+passages = st.lists(st.tuples(texts, texts), max_size=3).map(
+    lambda found: References(
+        tuple(Passage(str(n), *each, rank=n) for n, each in enumerate(found, start=1)), bool(found)
+    )
+)
 
 
 # --- Requests
@@ -184,6 +192,8 @@ preferences = st.lists(
     correction=st.sampled_from([0.5, 1.0, 1.0, 1.3]),
     text=texts,
     wanted=preferences,
+    found=passages,
+    strict=st.booleans(),
     forget=st.integers(0, 12),
     is_on=st.sampled_from([True, True, True, False]),
     repeated=st.integers(0, 12),
@@ -195,6 +205,8 @@ def test_any_request_is_whole_in_order_within_its_budget_and_accounted_for(
     correction: float,
     text: str,
     wanted: list[PreferenceText],
+    found: References,
+    strict: bool,
     forget: int,
     is_on: bool,
     repeated: int,
@@ -206,22 +218,39 @@ def test_any_request_is_whole_in_order_within_its_budget_and_accounted_for(
     else:
         window = off(where, rules)
     current = input_of(history, forget_line, repeated, text)
-    full = request_for(window, current, wanted if is_on else (), 10**9, correction)
+    given_for_it: dict[str, Any] = {
+        "prompt": PROMPT,
+        "window": window,
+        "current": current,
+        "preferences": wanted if is_on else (),
+        "references": found,
+        "encoding": "o200k_base",
+        "correction": correction,
+        "strict_roles": strict,
+    }
+    full = assemble(budget=Budget(10**9, 0, 0), **given_for_it)
     limit = max(math.ceil(full.tokens * max(1.0, correction)) - cut, 1)
     try:
-        request = request_for(window, current, wanted if is_on else (), limit, correction)
+        request = assemble(budget=Budget(limit, 0, 0), **given_for_it)
     except (InputTooLong, PromptTooLong) as refused:
-        alone = REQUEST_OVERHEAD + COUNT(Message.system(PROMPT))
-        if isinstance(refused, InputTooLong):
-            alone += COUNT(current.message)
-        assert math.ceil(alone * max(1.0, correction)) > limit
+        assert_alone_too_long(refused, current, limit, correction)
         return
-    if not cut and all(len(part["ids"]) <= 1 for part in full.manifest["parts"]):
-        assert request.messages == full.messages
+    is_joined = strict or any(len(part["ids"]) > 1 for part in full.manifest["parts"])
+    assert request.messages == full.messages or cut or is_joined
     assert_within_budget(request, limit, correction)
-    assert_in_order(request, current.message.content or "")
+    assert_in_order(request, current.message.content or "", strict)
     assert_tool_groups_whole(request)
     assert_accounted_for(request, history, forget_line, current)
+
+
+def assert_alone_too_long(
+    refused: InputTooLong | PromptTooLong, current: HistoryMessage, limit: int, correction: float
+) -> None:
+    """What may not be given up does not fit: the operator's text (a block takes some more)."""
+    alone = REQUEST_OVERHEAD + COUNT(U(operator_block(PROMPT)))
+    if isinstance(refused, InputTooLong):
+        alone += COUNT(current.message) + 10
+    assert math.ceil(alone * max(1.0, correction)) > limit
 
 
 def input_of(history: History, forget_line: int, repeated: int, text: str) -> HistoryMessage:
@@ -230,24 +259,6 @@ def input_of(history: History, forget_line: int, repeated: int, text: str) -> Hi
         if each.seq > forget_line and each.seq == repeated and each.message.role == "user":
             return each
     return stored(history.newest + 1, U(text))
-
-
-def request_for(
-    window: Window,
-    current: HistoryMessage,
-    wanted: Sequence[PreferenceText],
-    limit: int,
-    correction: float,
-) -> Assembled:
-    return assemble(
-        prompt=PROMPT,
-        window=window,
-        current=current,
-        preferences=wanted,
-        budget=Budget(limit, 0, 0),
-        encoding="o200k_base",
-        correction=correction,
-    )
 
 
 def assert_within_budget(request: Assembled, limit: int, correction: float) -> None:
@@ -260,16 +271,24 @@ def assert_within_budget(request: Assembled, limit: int, correction: float) -> N
     assert request.manifest["counted"] == counted
 
 
-def assert_in_order(request: Assembled, text: str) -> None:
+def assert_in_order(request: Assembled, text: str, strict: bool) -> None:
     """The prompt first, the input once and last, nobody twice in a row."""
-    first, *others, last = request.messages
-    assert (first.role, first.content, first.kind) == ("system", PROMPT, "prompt")
-    assert (last.role, last.kind) == ("user", "input")
-    assert last.content.endswith(text)
-    assert [each.kind for each in others] == ["history"] * len(others)
-    assert {each.role for each in others} <= {"user", "assistant", "tool"}
-    spoken = [each.role for each in request.messages]
-    for before, after in pairwise(spoken):
+    first, last = request.messages[0], request.messages[-1]
+    if strict:
+        assert first.role == "user"
+        assert first.content.startswith(operator_block(PROMPT))
+        everything = "".join(each.content for each in request.messages)
+        assert everything.count("<operator_instructions>") == 1
+    else:
+        assert (first.role, first.content, first.kind) == ("system", PROMPT, "prompt")
+        assert last.content.endswith(text)
+    kinds_in_order = [each.kind for each in request.messages]
+    assert kinds_in_order[-1] == "input"
+    assert set(kinds_in_order[1:-1]) <= {"history"}
+    roles = [each.role for each in request.messages]
+    assert roles[-1] == "user"
+    assert set(roles[1:]) <= {"user", "assistant", "tool"}
+    for before, after in pairwise(roles):
         assert before != after or before == "tool"
 
 
