@@ -129,7 +129,7 @@ def text_of(wire: Mapping[str, Any]) -> str | None:
     """The text of a message as it was sent, without its images; None when it is gone."""
     content = wire["content"]
     if not isinstance(content, list):
-        return content
+        return content if isinstance(content, str) else None
     return "\n".join(part["text"] for part in content if part["type"] == "text")
 
 
@@ -195,7 +195,7 @@ def _stored(layout: Sequence[Sequence[str]]) -> dict[tuple[str, str], dict[str, 
     """By kind and id: what a layout's entries refer to, as far as it is still there."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     rows = [identifier for _, kind, identifier in layout if kind in (MESSAGE, ILLUSTRATED)]
-    messages = ChatMessage.objects.filter(pk__in=rows)
+    messages = ChatMessage.objects.filter(pk__in=rows).exclude(content=None)
     for pk, text, parts in messages.values_list("pk", "content", "parts"):
         found[MESSAGE, str(pk)] = {"content": text}
         images = attachments.memory_parts(parts)

@@ -20,7 +20,16 @@ from chat.admin.lists import NOTHING, LargeList
 from chat.admin.scope import Scoped, user_ids
 from chat.models import AuditEvent
 
-OBJECT_TYPES = ("session", "message", "context", "part", "snapshot", "preference", "user")
+OBJECT_TYPES = (
+    "session",
+    "attachment",
+    "message",
+    "context",
+    "part",
+    "snapshot",
+    "preference",
+    "user",
+)
 
 
 def note(

@@ -25,6 +25,7 @@ from chat.admin.filters import DateRangeFilter, TextFilter
 from chat.admin.lists import by_id
 from chat.admin.scope import user_ids
 from chat.admin.session_actions import SessionActions
+from chat.admin.session_files import SessionFiles
 from chat.models import Assistant, ChatSession
 from chat.turns.policies import switches
 
@@ -110,7 +111,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(ChatSession)
-class ChatSessionAdmin(SessionActions, ChatAdmin):
+class ChatSessionAdmin(SessionActions, SessionFiles, ChatAdmin):
     list_display = [
         "title_column",
         "id_column",

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import Max, Min, Q, QuerySet
 
-from chat import rendering
+from chat import attachments, rendering
 from chat.access import path_messages
 from chat.admin.base import status_badge
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord
@@ -75,6 +75,7 @@ class Entry:
     html: str | None
     """None: the reader may not see text."""
     hidden_characters: int
+    attachments: tuple[Mapping[str, Any], ...]
     turns: tuple[TurnFacts, ...]
     is_first_after_forget_line: bool = False
     is_window_start: bool = False
@@ -159,6 +160,7 @@ def _entry(
         message=message,
         html=html,
         hidden_characters=hidden,
+        attachments=tuple(attachments.described(message.parts)) if with_text else (),
         turns=tuple(turns),
         is_first_after_forget_line=message.seq == after_line,
         is_window_start=message.seq == start,

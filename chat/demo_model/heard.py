@@ -38,6 +38,7 @@ class Turn:
     role: str
     text: str
     blocks: tuple[Block, ...] = ()
+    images: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class Heard:
     @cached_property
     def question(self) -> str:
         return self.turns[self.position].text if self.position < len(self.turns) else ""
+
+    @property
+    def images(self) -> int:
+        """How many images came with the question."""
+        return self.turns[self.position].images if self.position < len(self.turns) else 0
 
     @property
     def earlier(self) -> tuple[Turn, ...]:
@@ -130,7 +136,12 @@ def turn_of(index: int, message: Any) -> Turn:
     if message["role"] != "user":
         return Turn(message["role"], text)
     blocks, rest = split_blocks(text)
-    return Turn("user", rest, blocks)
+    return Turn("user", rest, blocks, images_of(message.get("content")))
+
+
+def images_of(content: Any) -> int:
+    parts = content if isinstance(content, list) else []
+    return sum(part.get("type") == "image_url" for part in parts)
 
 
 def text_of(index: int, content: Any) -> str:

@@ -151,6 +151,14 @@ def plain(language: Language, heard: Heard) -> str:
     )
 
 
+def images(language: Language, count: int) -> str:
+    """What is said of images that came with the question: that they came, and nothing more."""
+    if language == "zh":
+        return f"我收到了 {count} 张图片。我是按固定脚本回答的演示模型，看不见图片里有什么。"
+    what = "1 image" if count == 1 else f"{count} images"
+    return f"I received {what}. I am a scripted demo model and cannot see what is in an image."
+
+
 def received_parts(language: Language, heard: Heard) -> list[str]:
     """The parts of a request beside its conversation."""
     chinese = language == "zh"

@@ -115,7 +115,8 @@ def content(heard: Heard, orders: Orders, words: str) -> str:
             return orders.json
         case "context":
             return phrases.received(language, heard)
-    return spoken(heard, words)
+    said = spoken(heard, words)
+    return f"{phrases.images(language, heard.images)}\n\n{said}" if heard.images else said
 
 
 def spoken(heard: Heard, words: str) -> str:

@@ -131,7 +131,12 @@ async def test_a_socket_is_greeted_with_the_state_of_its_session(
         "session": str(chat_session.pk),
         "title": "",
         "head": None,
-        "limits": {"max_message_chars": 200_000, "max_frame_bytes": 1_048_576},
+        "limits": {
+            "max_message_chars": 200_000,
+            "max_frame_bytes": 1_048_576,
+            "max_attachments": 4,
+            "max_attachment_bytes": 5_242_880,
+        },
         "memory": {"enabled": True, "starts_after": 0},
         "running": None,
     }
@@ -390,7 +395,7 @@ RUBBISH = [
     (message(text="\0"), "empty_message"),
     (message(text="x" * 200_001), "input_too_long"),
     (message(parent=3), "bad_frame"),
-    (message(attachments=["x"]), "no_attachments"),
+    (message(attachments=["x"]), "bad_frame"),
     (json.dumps({"type": "turn.stop", "turn": SOME_ID, "seen": -1}), "bad_frame"),
     (json.dumps({"type": "turn.stop", "turn": SOME_ID, "seen": True}), "bad_frame"),
     (json.dumps({"type": "turn.stop", "turn": SOME_ID, "seen": 1e99}), "bad_frame"),

@@ -466,7 +466,7 @@ async def test_a_request_that_is_none_is_refused_with_what_is_wrong(
 
 
 async def test_a_body_over_the_servers_limit_is_refused(settings: Settings) -> None:
-    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE, settings.CHAT_MAX_REQUEST_IMAGE_BYTES = 100, 0
     response = await post(said("x" * 200))
     assert response.status_code == 413
     assert response.json()["error"]["message"] == "The body is over 100 bytes."

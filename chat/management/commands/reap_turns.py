@@ -14,12 +14,14 @@ class Command(BaseCommand):
     help = (
         "End running turns whose process is dead or silent for longer than its lease as"
         " interrupted; the text that they stored is kept. What a deletion could not yet remove from"
-        " the cache is tried again. Run it every few minutes."
+        " the cache or the disk is tried again, and images that nobody sent for a day go. Run it"
+        " every few minutes."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(f"Turns ended as interrupted: {retention.reap_turns()}")
-        forgotten = retention.remove_forgotten()
+        if forgotten := retention.remove_forgotten():
+            self.stdout.write(f"Images removed that nobody sent for a day: {forgotten}")
         done, left = removals.retry()
         if done or left:
             self.stdout.write(f"Removed from other stores: {done}; still to be removed: {left}")
