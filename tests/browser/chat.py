@@ -37,7 +37,8 @@ class Chat:
         self.wait_until_online()
 
     def wait_until_online(self) -> None:
-        expect(self.page.locator("#connection")).to_have_attribute("data-state", "online")
+        state = self.page.locator("#connection")
+        expect(state).to_have_attribute("data-state", re.compile("online|busy"))  # busy: answering
 
     def reconnect(self) -> None:
         """The network says that it is back: the page tries at once, not after its pause."""

@@ -84,22 +84,34 @@ def test_the_composer_and_the_messages_fit_into_every_width(
     assert sideways(chat.page) <= 0
 
 
-def test_new_text_follows_at_the_end_and_moves_nothing_that_is_being_read(
+def test_new_text_is_followed_to_its_end_by_who_is_at_the_end(
+    open_chat: OpenChat, alice: Person
+) -> None:
+    chat = open_chat(alice, alice.new_session())
+    for number in (1, 2):
+        chat.send("demo: long 300; slow 2")
+        expect(chat.live_answer.locator("p").first).to_be_visible()
+        await_the_end(chat)
+        expect(chat.finished_answers).to_have_count(number)
+        await_the_end(chat)
+    chat.page.reload()
+    expect(chat.finished_answers).to_have_count(2)
+    await_the_end(chat)
+
+
+def test_new_text_moves_nothing_for_who_reads_further_up(
     open_chat: OpenChat, alice: Person
 ) -> None:
     session = alice.new_session()
-    for number in range(3):
-        say(alice, session, f"demo: long 300\nPart {number}")
+    say(alice, session, "demo: long 300")
     chat = open_chat(alice, session)
-    await_the_end(chat)
-    chat.send("demo: long 300; slow 10")
+    chat.send("demo: long 300; slow 8")
     expect(chat.live_answer.locator("p").first).to_be_visible()
-    await_the_end(chat)
     chat.messages.hover()
-    chat.page.mouse.wheel(0, -1_200)
+    chat.page.mouse.wheel(0, -600)
     expect(chat.page.get_by_role("button", name="Latest")).to_be_visible()
     top = chat.messages.evaluate("(region) => region.scrollTop")
-    expect(chat.finished_answers).to_have_count(4)
+    expect(chat.finished_answers).to_have_count(2)
     assert chat.messages.evaluate("(region) => region.scrollTop") == top
     chat.page.get_by_role("button", name="Latest").click()
     expect(chat.page.get_by_role("button", name="Latest")).to_be_hidden()
