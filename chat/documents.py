@@ -60,6 +60,7 @@ def checked(assistant: Assistant, name: str, data: bytes) -> tuple[str, str]:
         raise BadDocument(f"{name!r} is not a text: its name must end in {', '.join(ENDINGS)}.")
     if len(name) > NAME_LENGTH:
         raise BadDocument(f"The name has {len(name)} characters; at most {NAME_LENGTH} are taken.")
+    require_size(len(data))
     _require_room(assistant, len(data))
     text = _decoded(name, data)
     if AssistantDocument.objects.filter(assistant=assistant, name=name).exists():
@@ -67,10 +68,14 @@ def checked(assistant: Assistant, name: str, data: bytes) -> tuple[str, str]:
     return name, text
 
 
-def _require_room(assistant: Assistant, size: int) -> None:
+def require_size(size: int) -> None:
+    """`BadDocument` for a file of too many bytes; to be asked before they are read."""
     limit = settings.CHAT_DOCUMENT_MAX_BYTES
     if size > limit:
         raise BadDocument(f"The file has {size:,} bytes; at most {limit:,} are taken.")
+
+
+def _require_room(assistant: Assistant, size: int) -> None:
     total = AssistantDocument.objects.filter(assistant=assistant).aggregate(n=Sum("size"))["n"] or 0
     limit = settings.CHAT_DOCUMENTS_MAX_BYTES
     if total + size > limit:

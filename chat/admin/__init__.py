@@ -9,6 +9,7 @@ from django.contrib import admin
 from chat.admin import (
     audit,
     contexts,
+    documents,
     endpoints,
     messages,
     preferences,
@@ -23,6 +24,7 @@ from chat.admin import (
 __all__ = [
     "audit",
     "contexts",
+    "documents",
     "endpoints",
     "messages",
     "preferences",

@@ -28,6 +28,7 @@ OBJECT_TYPES = (
     "part",
     "snapshot",
     "preference",
+    "document",
     "user",
 )
 

@@ -8,10 +8,11 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from chat.access import staff_tenants
-from chat.admin.base import ChatAdmin, badge
+from chat.admin.base import ChatAdmin, badge, link
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import by_id, count_of, counted
 from chat.models import Assistant, ModelEndpoint
@@ -123,7 +124,7 @@ class AssistantAdmin(CountedDeletion, ChatAdmin):
     autocomplete_fields = ["tenant", "endpoint"]
     fieldsets = [
         (None, {"fields": ["name", "slug", "tenant", ("is_default", "is_active")]}),
-        ("Model", {"fields": ["endpoint", "system_prompt", "parameters"]}),
+        ("Model", {"fields": ["endpoint", "system_prompt", "parameters", "output_schema"]}),
         (
             "Memory",
             {
@@ -134,7 +135,9 @@ class AssistantAdmin(CountedDeletion, ChatAdmin):
                 ],
             },
         ),
+        ("Documents", {"fields": ["documents_column"]}),
     ]
+    readonly_fields = ["documents_column"]
 
     def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
         if user.is_superuser:
@@ -175,6 +178,15 @@ class AssistantAdmin(CountedDeletion, ChatAdmin):
     @admin.display(description="tenant")
     def tenant_column(self, assistant: Assistant) -> str:
         return str(assistant.tenant) if assistant.tenant else "every tenant"
+
+    @admin.display(description="searched for passages")
+    def documents_column(self, assistant: Assistant) -> SafeString | str:
+        """How many there are, and the way to them."""
+        if assistant._state.adding:
+            return "Save the assistant first."
+        url = reverse("admin:chat_assistantdocument_changelist")
+        number = count_of(assistant.documents.count(), "document", "documents")
+        return link(f"{url}?assistant__id__exact={assistant.pk}", number)
 
     @admin.display(description="memory")
     def memory_column(self, assistant: Assistant) -> SafeString | str:

@@ -17,6 +17,7 @@ REASONS = {
     "max_tokens": "beyond the limit of tokens",
     "budget": "no room in the model's context",
     "before_forget_line": "before the forget line",
+    "strict_roles": "said by the assistant before any user, which the endpoint does not take",
     "idle": "before a long pause",
     "covered_by_summary": "covered by the summary",
     "awaiting_summary": "waiting for a summary",
@@ -25,6 +26,11 @@ REASONS = {
     "orphan_tool": "a tool call or result without its other half",
     "memory_off": "memory is off",
     "system_message": "a system message in the history",
+}
+NO_PASSAGE = {
+    "nothing_matched": "Nothing in the documents matched, and the model was told so.",
+    "no_room": "There was no room for any.",
+    "failed": "The sources could not be searched.",
 }
 PROOFS = {
     "ok": ("Proof ok", "good", "The rebuilt request has the fingerprint of what was sent."),
@@ -62,6 +68,9 @@ class SentMessage:
     """The stored message that it is word for word; "" when it is a text of its own."""
     preferences: tuple[Any, ...]
     mark: str
+    operator_characters: int
+    """Length of the operator's own text at its head."""
+    references: tuple[str, ...]
     images: int
 
 
@@ -94,6 +103,11 @@ class Shown:
     """The whole request as JSON; None: the reader may not see text."""
     preferences: tuple[Mapping[str, Any], ...]
     preferences_left_out: tuple[Mapping[str, Any], ...]
+
+    @property
+    def no_passage(self) -> str:
+        """Why the request holds no passage; "" where it does, or nothing was searched."""
+        return NO_PASSAGE.get(str(self.manifest.get("evidence")), "")
 
     @property
     def proof_label(self) -> str:
@@ -153,6 +167,8 @@ def _messages(
             message_id=identifier if stored_as in AS_STORED else "",
             preferences=tuple(part.get("preferences", ())),
             mark=part.get("mark", ""),
+            operator_characters=part.get("operator_characters", 0),
+            references=tuple(part.get("references", ())),
         )
 
 

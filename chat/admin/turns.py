@@ -8,10 +8,10 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from chat.admin.base import ChatAdmin, ReadOnly, id_link, short, status_badge
+from chat.admin.base import ChatAdmin, ReadOnly, badge, id_link, short, status_badge
 from chat.admin.lists import by_id
 from chat.admin.sessions import session_link, transcript_link
 from chat.models import ChatTurn, ContextRecord
@@ -36,7 +36,18 @@ class ChatTurnAdmin(ReadOnly, ChatAdmin):
     fieldsets = [
         (None, {"fields": ["status_column", ("session_column", "number"), "place_column"]}),
         ("What was sent", {"fields": ["records_column"]}),
-        ("Outcome", {"fields": ["finish_reason", "stop_column", "error_code", "error_detail"]}),
+        (
+            "Outcome",
+            {
+                "fields": [
+                    "finish_reason",
+                    "schema_column",
+                    "stop_column",
+                    "error_code",
+                    "error_detail",
+                ]
+            },
+        ),
         (
             "Model",
             {
@@ -64,6 +75,7 @@ class ChatTurnAdmin(ReadOnly, ChatAdmin):
         "place_column",
         "records_column",
         "stop_column",
+        "schema_column",
         "duration_column",
         "first_token_column",
     ]
@@ -104,6 +116,14 @@ class ChatTurnAdmin(ReadOnly, ChatAdmin):
         if not turn.stop_requested:
             return "not asked for"
         return f"asked for after {_number(turn.stop_seen)} characters"
+
+    @admin.display(description="output schema")
+    def schema_column(self, turn: ChatTurn) -> SafeString | str:
+        if turn.follows_schema is None:
+            return "not asked for, or the answer is unfinished"
+        if turn.follows_schema:
+            return badge("followed", "good")
+        return format_html("{} {}", badge("not followed", "bad"), turn.schema_error)
 
     @admin.display(description="requests")
     def records_column(self, turn: ChatTurn) -> SafeString:

@@ -12,7 +12,7 @@ register = template.Library()
 GROUPS: Mapping[str, Sequence[str]] = {
     "Conversations": ("ChatSession", "ChatTurn", "ChatMessage", "ContextRecord", "ContextPart"),
     "Memory": ("UserPreference", "MemorySnapshot"),
-    "Models": ("Assistant", "ModelEndpoint"),
+    "Models": ("Assistant", "AssistantDocument", "ModelEndpoint"),
     "People": ("User", "Tenant", "Membership", "Group"),
     "Trail": ("AuditEvent", "SessionTombstone", "PendingRemoval"),
 }
