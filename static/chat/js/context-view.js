@@ -11,7 +11,18 @@ const PROOFS = {
   none: "There is no proof for this request any more.",
 };
 
+const NO_PASSAGE = {
+  nothing_matched: "Nothing in the assistant's documents matched your message, and the model was told so.",
+  no_room: "Passages were found, but there was no room for any.",
+  failed: "The assistant's documents could not be searched.",
+};
+
 /**
+ * @typedef {object} Passage
+ * @property {string} source
+ * @property {number} rank
+ * @property {number} tokens
+ *
  * @typedef {object} Part
  * @property {string} kind
  * @property {string} role
@@ -56,6 +67,8 @@ export function contextNodes(frame, context) {
     element("div", {}, ...context.parts.map((part) => partNode(part, largest))),
     ...leftOutNodes(context.manifest.left_out),
     ...preferenceNodes(frame.preferences),
+    ...passageNodes(context.manifest),
+    ...schemaNodes(context.manifest.output_schema),
     element("p", { class: "quiet proof", text: PROOFS[/** @type {"ok"} */ (context.proof)] ?? "" }),
   ];
 }
@@ -100,4 +113,38 @@ function preferenceNodes(preferences) {
   if (!preferences.length) return [];
   const items = preferences.map((each) => element("li", {}, element("bdi", { text: each.key })));
   return [element("h3", { text: "Preferences used" }), element("ul", { class: "used" }, ...items)];
+}
+
+/** @param {{evidence?: string | null, references?: Passage[], references_left_out?: Passage[]}} manifest */
+function passageNodes({ evidence, references = [], references_left_out = [] }) {
+  if (!evidence) return [];
+  const none = NO_PASSAGE[/** @type {"no_room"} */ (evidence)];
+  const items = [
+    ...references.map((each) => passageItem(each, counted(each.tokens, "token"))),
+    ...references_left_out.map((each) => passageItem(each, leftOutReason("budget"))),
+  ];
+  return [
+    element("h3", { text: "Passages from documents" }),
+    ...(none ? [element("p", { class: "quiet", text: none })] : []),
+    ...(items.length ? [element("ul", { class: "used" }, ...items)] : []),
+  ];
+}
+
+/** @param {Passage} passage @param {string} detail */
+function passageItem(passage, detail) {
+  return element(
+    "li",
+    {},
+    element("span", { text: `${passage.rank}. ` }),
+    element("bdi", { text: passage.source }),
+    element("small", { text: ` ${detail}` }),
+  );
+}
+
+/** @param {{sent_as: string, tokens: number} | undefined} schema */
+function schemaNodes(schema) {
+  if (!schema) return [];
+  const how = schema.sent_as === "response_format" ? "sent beside the messages" : "part of the instructions";
+  const text = `The answer has a prescribed form: ${how}, ${counted(schema.tokens, "token")}.`;
+  return [element("p", { class: "quiet", text })];
 }

@@ -68,6 +68,7 @@ const REASONS = {
   covered_by_summary: "covered by the summary",
   awaiting_summary: "waiting to be summarised",
   other_branch: "on another branch",
+  strict_roles: "said before any message of yours, which this model does not take",
   no_answer: "without an answer",
   orphan_tool: "a tool result without its call",
   memory_off: "memory is off",

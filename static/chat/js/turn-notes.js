@@ -31,12 +31,12 @@ export function turnNote(turn, message) {
       canRetry: true,
     };
   }
-  if (turn.status === "completed" && isAnswer && turn.finish_reason === "length") {
-    return {
-      text: "The answer was cut off: it reached the model's limit of length.",
-      tone: "warn",
-      canRetry: false,
-    };
+  if (turn.status === "completed" && isAnswer) {
+    const said = [
+      turn.finish_reason === "length" ? "The answer was cut off: it reached the model's limit of length." : "",
+      turn.output_schema?.error ?? "",
+    ].filter(Boolean);
+    if (said.length) return { text: said.join(" "), tone: "warn", canRetry: false };
   }
   return null;
 }

@@ -10,6 +10,7 @@
  * @property {"running" | "completed" | "failed" | "stopped" | "interrupted"} status
  * @property {string} finish_reason
  * @property {TurnError | null} error
+ * @property {{follows: boolean, error: string} | null} [output_schema]
  * @property {string} model
  * @property {number | null} ms
  * @property {{input: number | null, cached_input: number | null, output: number | null}} usage
