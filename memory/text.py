@@ -28,7 +28,7 @@ def cleaning_notes(text: str) -> list[str]:
 
 def replace_surrogates(text: str) -> str:
     """`text` with surrogate pairs joined and every lone surrogate as U+FFFD."""
-    if not _SURROGATE.search(text):
+    if text.isascii() or not _SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

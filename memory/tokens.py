@@ -42,7 +42,7 @@ DEFINITION_OVERHEAD = 8
 # Longer text is counted in pieces: the tokenizer's regular expression gives up on about a million
 # consecutive blanks.
 PIECE = 20_000
-_BOUNDARY_SEARCH = 2_000
+_BOUNDARY_SEARCHES = (100, 2_000)  # characters from the end of a piece on, the near ones first
 
 # Between a letter or digit and one of these the tokenizers always cut, so a piece that ends there
 # costs nothing.
@@ -213,13 +213,19 @@ def _pieces(text: str) -> Iterator[str]:
     """`text` in pieces that the tokenizer can take, cut where a cut changes no count if it can."""
     start = 0
     while len(text) - start > PIECE:
-        end = start + PIECE
-        boundary = end
-        for found in _BOUNDARY.finditer(text, end - _BOUNDARY_SEARCH, end):
-            boundary = found.start()
-        yield text[start:boundary]
-        start = boundary
+        end = _boundary(text, start + PIECE)
+        yield text[start:end]
+        start = end
     yield text[start:]
+
+
+def _boundary(text: str, end: int) -> int:
+    """The last place before `end` where a cut costs nothing; `end` itself where there is none."""
+    for search in _BOUNDARY_SEARCHES:
+        places = [found.start() for found in _BOUNDARY.finditer(text, end - search, end)]
+        if places:
+            return places[-1]
+    return end
 
 
 def _require_encoding(encoding: str) -> None:
