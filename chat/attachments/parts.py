@@ -71,7 +71,6 @@ def described(parts: Iterable[Any]) -> list[dict[str, Any]]:
             "name": part["name"],
             "content_type": part["content_type"],
             "size": part["size"],
-            "bytes": part["size"],
             "width": part["width"],
             "height": part["height"],
             "url": file_url(part["attachment"]),
