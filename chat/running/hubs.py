@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 Frame = dict[str, Any]
 
+JOIN_TRIES = 8
+JOIN_SECONDS = 0.25  # for a message of our own to come back
+
 
 class Hub:
     def __init__(self, session_id: uuid.UUID) -> None:
@@ -29,6 +32,7 @@ class Hub:
         self.remote: RemoteTurn | None = None
         self.starting = 0  # orders that have not been accepted or refused yet
         self._joined: asyncio.Future[None] | None = None
+        self._heard = asyncio.Event()  # this process's own word on the session's channel
 
     @property
     def is_idle(self) -> bool:
@@ -116,20 +120,41 @@ class Hub:
         if channel is None or not settings.REDIS_URL:
             return
         if self._joined is None:
-            self._joined = asyncio.ensure_future(
-                get_channel_layer().group_add(events.group_of(self.session_id), channel)
-            )
+            self._joined = asyncio.ensure_future(self._subscribe(channel))
         await asyncio.shield(self._joined)
+
+    async def _subscribe(self, channel: str) -> None:
+        """Subscribe, and wait until a message of our own comes back: only then nothing is missed.
+
+        A layer answers before the subscription holds. Without an answer the sweep of the registry
+        finds what was missed.
+        """
+        await get_channel_layer().group_add(events.group_of(self.session_id), channel)
+        for _ in range(JOIN_TRIES):
+            await events.relay(self.session_id, {"kind": "joined"})
+            try:
+                await asyncio.wait_for(self._heard.wait(), JOIN_SECONDS)
+            except TimeoutError:
+                continue
+            return
+        logger.warning("Session %s is watched, but its channel is silent.", self.session_id)
+
+    def on_own_word(self) -> None:
+        """What this process said on the session's channel has come back to it."""
+        self._heard.set()
 
     async def leave(self, channel: str | None) -> None:
         self.leave_remote()
         if channel is not None and self._joined is not None:
             self._joined = None
+            self._heard.clear()
             await get_channel_layer().group_discard(events.group_of(self.session_id), channel)
 
     async def on_relay(self, message: Frame) -> None:
         """A message of another process about this session."""
         kind = message["kind"]
+        if kind == "joined":
+            return
         if kind == "frame":
             self._on_frame(message["frame"])
             return

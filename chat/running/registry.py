@@ -15,7 +15,8 @@ from django.db import DatabaseError
 from redis.exceptions import RedisError
 
 from chat import events, hops, leases, liveness, llm
-from chat.hops import hop, urgent_hop
+from chat.hops import Overloaded, hop, urgent_hop
+from chat.models import ChatSession
 from chat.running.feeds import Reader
 from chat.running.hubs import Hub
 from chat.running.local import LocalTurn
@@ -24,6 +25,7 @@ from chat.turns import Order, Repeated
 logger = logging.getLogger(__name__)
 
 STOPPING_SECONDS = 3.0  # how long an order waits for the end of a turn that is being stopped
+SWEEP_SECONDS = 10.0  # between two looks at what runs in the watched sessions
 REJOIN_SECONDS = 1.0  # before the channel is opened again after an error
 
 
@@ -41,6 +43,7 @@ class Registry:
         self.hubs: dict[uuid.UUID, Hub] = {}
         self.channel: str | None = None
         self.listener: asyncio.Task[None] | None = None
+        self.sweeper: asyncio.Task[None] | None = None
         events.listen_locally(self.deliver)
 
     def hub(self, session_id: uuid.UUID) -> Hub:
@@ -57,6 +60,7 @@ class Registry:
         if settings.REDIS_URL and self.listener is None:
             self.channel = await get_channel_layer().new_channel("relay")
             self.listener = asyncio.create_task(self._receive(self.channel), name="relay")
+            self.sweeper = asyncio.create_task(self._sweep(), name="sweep")
 
     async def _receive(self, channel: str) -> None:
         while True:
@@ -69,20 +73,44 @@ class Registry:
             await self._dispatch(message)
 
     async def _dispatch(self, message: dict[str, Any]) -> None:
-        if message["from"] == events.PROCESS:
-            return
         hub = self.hubs.get(uuid.UUID(message["session"]))
         if hub is None:
+            return
+        if message["from"] == events.PROCESS:
+            hub.on_own_word()
             return
         try:
             await hub.on_relay(message)
         except Exception:
             logger.exception("A %r message of another process failed.", message.get("kind"))
 
+    async def _sweep(self) -> None:
+        """Now and then, follow what runs elsewhere though its beginning was never heard here."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            watched = [hub.session_id for hub in self.hubs.values() if hub.readers]
+            if not watched:
+                continue
+            try:
+                running = await hop(running_turns, watched)
+            except (DatabaseError, Overloaded) as error:
+                logger.warning("Running turns could not be looked at: %s", error)
+                continue
+            for session_id, turn_id in running:
+                hub = self.hubs.get(session_id)
+                if hub is not None and hub.readers:
+                    hub.watch(turn_id)
+
     async def drop_idle(self, hub: Hub) -> None:
         if hub.is_idle and self.hubs.get(hub.session_id) is hub:
             del self.hubs[hub.session_id]
             await hub.leave(self.channel)
+
+
+def running_turns(session_ids: list[uuid.UUID]) -> list[tuple[uuid.UUID, uuid.UUID]]:
+    """The sessions among these in which a turn runs, with that turn."""
+    rows = ChatSession.objects.filter(pk__in=session_ids).exclude(running_turn=None)
+    return [(pk, turn) for pk, turn in rows.values_list("pk", "running_turn") if turn is not None]
 
 
 _registry: Registry | None = None
@@ -225,8 +253,9 @@ async def shutdown() -> None:
         await asyncio.wait({turn.task for turn in left})
     for hub in here.hubs.values():
         hub.leave_remote()
-    if here.listener is not None:
-        here.listener.cancel()
+    for task in (here.listener, here.sweeper):
+        if task is not None:
+            task.cancel()
     events.listen_locally(None)
     await llm.aclose()
     await urgent_hop(liveness.stop)

@@ -32,8 +32,8 @@ class Pair:
 @pytest.fixture
 def pair(start_server: Callable[..., Server], databases: Databases, redis_url: str) -> Pair:
     database_url = databases.seeded("postgres")
-    one = start_server(database_url=database_url, redis_url=redis_url)
-    two = start_server(database_url=database_url, redis_url=redis_url)
+    settings = {"database_url": database_url, "redis_url": redis_url, "CHAT_LEASE_SECONDS": "6"}
+    one, two = start_server(**settings), start_server(**settings)
     return Pair(one, two, Person(one.url, "alice"))
 
 
