@@ -1,10 +1,16 @@
-"""The whole suite: on SQLite, then on PostgreSQL and Redis. Arguments go to pytest."""
+"""The whole suite: on SQLite, and at the same time on PostgreSQL and Redis. Arguments go to pytest.
+
+The second run's output is shown when the first has ended.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from typing import IO
 
 import pytest
 
@@ -17,27 +23,41 @@ ON_POSTGRES = "not slow and not mariadb and (postgres or redis or (not pure and 
 NO_TESTS = 5  # pytest's exit code when the arguments chose none
 
 
-def run_pytest(title: str, marks: str, arguments: list[str], **settings: str) -> int:
-    print(f"\n=== Tests on {title} ===", flush=True)
+def start_pytest(
+    marks: str, arguments: list[str], output: IO[bytes] | None, settings: dict[str, str]
+) -> subprocess.Popen[bytes]:
     environ = {k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "REDIS_URL"}}
-    command = [sys.executable, "-m", "pytest", "-m", marks, *arguments]
-    return subprocess.call(command, cwd=ROOT, env={**environ, **settings})
+    colour = ["--color=yes"] if sys.stdout.isatty() else []
+    command = [sys.executable, "-m", "pytest", "-m", marks, *colour, *arguments]
+    return subprocess.Popen(command, cwd=ROOT, env={**environ, **settings}, stdout=output)
 
 
-def run_on_sqlite(arguments: list[str], servers: dict[str, str]) -> int:
-    return run_pytest("SQLite", ON_SQLITE, arguments, **servers)
+def title(text: str) -> None:
+    print(f"\n=== {text} ===", flush=True)
 
 
-def run_on_postgres(arguments: list[str], servers: dict[str, str]) -> int:
+def run_both(arguments: list[str], servers: dict[str, str]) -> list[int]:
+    """The exit codes on SQLite and on PostgreSQL."""
     name = fresh_name()
     urls = {
         "DATABASE_URL": on_server(servers["TEST_DATABASE_URL"], name),
         "REDIS_URL": servers["TEST_REDIS_URL"],
     }
-    try:
-        return run_pytest("PostgreSQL and Redis", ON_POSTGRES, arguments, **servers, **urls)
-    finally:
-        drop_postgres_leftovers(servers["TEST_DATABASE_URL"], name)
+    title("Tests on SQLite (those on PostgreSQL and Redis run beside them and follow)")
+    with tempfile.TemporaryFile() as output:
+        try:
+            with (
+                start_pytest(ON_POSTGRES, arguments, output, {**servers, **urls}) as on_postgres,
+                start_pytest(ON_SQLITE, arguments, None, servers) as on_sqlite,
+            ):
+                codes = [on_sqlite.wait(), on_postgres.wait()]
+        finally:
+            drop_postgres_leftovers(servers["TEST_DATABASE_URL"], name)
+            title("Tests on PostgreSQL and Redis")
+            output.seek(0)
+            shutil.copyfileobj(output, sys.stdout.buffer)
+            sys.stdout.flush()
+    return codes
 
 
 def main(arguments: list[str]) -> int:
@@ -47,13 +67,13 @@ def main(arguments: list[str]) -> int:
             "TEST_REDIS_URL": services.redis_url(),
         }
     except (pytest.skip.Exception, pytest.fail.Exception) as problem:
-        print(f"\n=== NO TESTS ON POSTGRESQL AND REDIS: {problem} ===", flush=True)
-        sqlite = run_on_sqlite(arguments, {})
-        return max(sqlite, int(services.services_required()))
-    codes = [run_on_sqlite(arguments, servers), run_on_postgres(arguments, servers)]
+        title(f"NO TESTS ON POSTGRESQL AND REDIS: {problem}")
+        with start_pytest(ON_SQLITE, arguments, None, {}) as on_sqlite:
+            return abs(on_sqlite.wait()) or int(services.services_required())
+    codes = run_both(arguments, servers)
     if NO_TESTS in codes and len(set(codes)) > 1:
-        codes.remove(NO_TESTS)  # the arguments chose tests of the other pass only
-    return max(codes)
+        codes.remove(NO_TESTS)  # the arguments chose tests of one run only
+    return max(abs(code) for code in codes)  # one that a signal ended is below 0
 
 
 if __name__ == "__main__":
