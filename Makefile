@@ -23,7 +23,7 @@ PRODUCTION := env -i PATH="$$PATH" READ_DOT_ENV=false DEBUG=false HTTPS=true \
 run: # virtual environment, .env, migrations, demo users, server
 	@exec $(SETUP) serve
 
-test: dev # every test on SQLite, then on PostgreSQL and Redis; ARGS goes to pytest
+test: dev # every test on SQLite, and again on PostgreSQL and Redis; ARGS goes to pytest
 	@exec $(BIN)/python -m tests $(ARGS)
 
 check: dev # lint, format, types, import arrows, migrations, deployment settings
