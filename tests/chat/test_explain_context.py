@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
 
-from chat import llm
+from chat import documents, llm
 from chat.models import ChatMessage, ChatSession, ContextRecord
 from memory import preferences
 from tests import builders
@@ -60,6 +60,25 @@ async def test_a_turn_is_explained_part_by_part(fake_endpoint: FakeEndpoint) -> 
     ]
     assert lines[9] == "  - messages 1 to 24: max_messages"
     assert lines[10].endswith(": language")
+    assert lines[11] == (
+        "Switches of the session today: enabled=True (assistant), max_messages=4 (session),"
+        " max_tokens=None (environment), stride=0 (assistant), use_preferences=True (assistant)"
+    )
+
+
+async def test_passages_and_the_output_schema_are_explained(fake_endpoint: FakeEndpoint) -> None:
+    chat_session = await sync_to_async(session_at)(fake_endpoint)
+    assistant = chat_session.assistant
+    assistant.output_schema = {"type": "string"}
+    await assistant.asave()
+    await sync_to_async(documents.add)(assistant, "handbook.md", b"Refunds take 14 days.")
+    await say(chat_session, "refunds")
+    lines = await sync_to_async(explain)(str(chat_session.pk))
+    assert any(line.startswith("  + output schema, as instructions: ") for line in lines)
+    assert any(line.startswith("  * passage 1, handbook.md: ") for line in lines)
+    await say(chat_session, "unicorns")
+    lines = await sync_to_async(explain)(str(chat_session.pk))
+    assert "  - no passage: nothing_matched" in lines
 
 
 async def test_another_policy_is_tried_without_writing_or_calling_anything(

@@ -31,6 +31,9 @@ def test_the_defaults_are_right() -> None:
         ("CHAT_MEMORY_SUMMARIZE_ENABLED", None, "memory.E003"),
         ("CHAT_MEMORY_AUTO_CLEANUP_DAYS", -1, "memory.E004"),
         ("CHAT_MEMORY_IDLE_DAYS", "7", "memory.E004"),
+        ("CHAT_REFERENCE_PASSAGES", 0, "memory.E006"),
+        ("CHAT_DOCUMENT_MAX_BYTES", -1, "memory.E006"),
+        ("CHAT_DOCUMENTS_MAX_BYTES", None, "memory.E006"),
     ],
 )
 def test_a_wrong_value_is_named_with_the_setting(
@@ -43,3 +46,22 @@ def test_a_wrong_value_is_named_with_the_setting(
 def test_a_limit_that_holds_no_exchange_is_a_warning(settings: Settings) -> None:
     settings.CHAT_MEMORY_MAX_MESSAGES = 1
     assert [check for check, _ in found()] == ["memory.W001"]
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("no_such_module.passages", "No module named 'no_such_module'"),
+        ("chat.documents.no_such_name", 'does not define a "no_such_name"'),
+        ("chat.documents.PIECE_LENGTH", "it is a int"),
+        ("passages", "doesn't look like a module path"),
+    ],
+)
+def test_a_source_of_references_that_is_not_there_is_named(
+    settings: Settings, path: str, problem: str
+) -> None:
+    settings.CHAT_REFERENCE_SOURCES = ["chat.documents.passages", path]
+    ((check, message),) = found()
+    assert check == "memory.E005"
+    assert message.startswith(f"CHAT_REFERENCE_SOURCES names {path!r}: ")
+    assert problem in message
