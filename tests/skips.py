@@ -12,14 +12,12 @@ from tests import services
 DATABASE_FIXTURES = {
     "admin_client",
     "admin_user",
-    "databases",
     "db",
     "django_db_reset_sequences",
     "live_server",
-    "postgres_url",
-    "redis_url",
     "transactional_db",
 }
+FIXTURE_MARKS = {"browser": "browser", "postgres_url": "postgres", "redis_url": "redis"}
 SERVICE_MARKS = ("postgres", "redis", "mariadb", "browser")
 NEVER_SKIPPED_WHERE_REQUIRED = ("postgres", "redis", "browser")
 
@@ -31,15 +29,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark browser tests, and those that no database and no service can change."""
+    """Mark tests by the service that they ask for, and `pure` where the run's own is all the same.
+
+    A test that starts processes on a database of its own (`databases`) chooses the engine itself.
+    """
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.browser)
-        if not needs_a_service(item):
+        for fixture, mark in FIXTURE_MARKS.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(mark)
+        if not uses_services_of_the_run(item):
             item.add_marker(pytest.mark.pure)
 
 
-def needs_a_service(item: pytest.Item) -> bool:
+def uses_services_of_the_run(item: pytest.Item) -> bool:
     marks = any(item.get_closest_marker(name) for name in ("django_db", *SERVICE_MARKS))
     fixtures = DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ()))
     case = getattr(item, "cls", None)
