@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from chat import access
+from chat.attachments import MOST_PER_MESSAGE
 from chat.models import Assistant, ChatSession
 
 
@@ -73,6 +74,8 @@ def _page_data(
         "assistants": [{"slug": each.slug, "name": each.name} for each in assistants],
         "demo_assistants": sorted(demo),
         "max_message_chars": settings.CHAT_MAX_MESSAGE_CHARS,
+        "max_attachments": MOST_PER_MESSAGE,
+        "max_attachment_bytes": settings.CHAT_MAX_ATTACHMENT_BYTES,
         "memory_available": settings.CHAT_MEMORY_ENABLED,
     }
 

@@ -45,7 +45,7 @@ export class Api {
   /**
    * @param {string} method
    * @param {string} path below /api/v1/, or an address that the API gave
-   * @param {unknown} [body]
+   * @param {any} [body]
    * @returns {Promise<any>} the answer's JSON, null for an empty one; throws ApiError
    */
   async request(method, path, body) {
@@ -53,13 +53,14 @@ export class Api {
     /** @type {Record<string, string>} */
     const headers = { Accept: "application/json" };
     if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
-    if (body !== undefined) headers["Content-Type"] = "application/json";
+    const isForm = body instanceof FormData; // its type, with the boundary, is the browser's to say
+    if (body !== undefined && !isForm) headers["Content-Type"] = "application/json";
     let response;
     try {
       response = await fetch(url.pathname + url.search, {
         method,
         headers,
-        body: body === undefined ? undefined : JSON.stringify(body),
+        body: isForm || body === undefined ? body : JSON.stringify(body),
         credentials: "same-origin",
         cache: "no-store",
       });

@@ -12,6 +12,7 @@ const COUNT_FROM = 0.8; // of the limit: from here on the characters are counted
 /**
  * @typedef {object} ComposerDependencies
  * @property {number} limit characters in one message
+ * @property {() => import("./attachment-tray.js").AttachmentTray} tray
  * @property {(text: string) => Promise<string>} onSend resolves to why it was not sent, or nothing
  * @property {(command: any) => Promise<string>} onCommand the same for a command
  * @property {() => void} onStop
@@ -50,7 +51,7 @@ export class Composer {
 
   /** Text that comes back goes before what has been typed since. @param {string} text */
   giveBack(text) {
-    this.setText(this.text.trim() ? `${text}\n\n${this.text}` : text);
+    if (text) this.setText(this.text.trim() ? `${text}\n\n${this.text}` : text);
   }
 
   /** Another session's draft; the focus stays where it is. @param {string} text */
@@ -82,6 +83,11 @@ export class Composer {
 
   focus() {
     this.field.focus();
+  }
+
+  /** The images beside the text changed. */
+  imagesChanged() {
+    this.#drawButtons();
   }
 
   #listen() {
@@ -116,10 +122,20 @@ export class Composer {
     }
   }
 
-  /** Some programs copy HTML only; a text box would then paste nothing. @param {ClipboardEvent} event */
+  /**
+   * Images join the message, unless they are only the picture of a text that came with them. Some
+   * programs copy HTML only; a text box would then paste nothing.
+   * @param {ClipboardEvent} event
+   */
   #onPaste(event) {
     const data = event.clipboardData;
-    if (!data || data.types.includes("text/plain") || !data.types.includes("text/html")) return;
+    if (!data || data.types.includes("text/plain")) return;
+    if (data.files.length) {
+      event.preventDefault();
+      this.need.tray().add(data.files);
+      return;
+    }
+    if (!data.types.includes("text/html")) return;
     event.preventDefault();
     const text = textOf(data.getData("text/html"));
     this.field.setRangeText(text, this.field.selectionStart, this.field.selectionEnd, "end");
@@ -128,7 +144,12 @@ export class Composer {
 
   async #submit() {
     const text = this.text;
-    if (this.isClosed || this.isBusy || !text.trim() || this.#isOver()) return;
+    if (this.isClosed || this.isBusy || this.#isOver()) return;
+    if (!text.trim() && !this.need.tray().count) return;
+    if (this.need.tray().isBusy) {
+      this.say("An image is still on its way; send again in a moment.", "plain");
+      return;
+    }
     const command = parseCommand(text);
     if (command?.name === "bad") {
       this.say(command.why);
@@ -196,7 +217,10 @@ export class Composer {
     const isStop = this.isRunning && !this.isStopping;
     this.stop.hidden = !isStop;
     this.send.hidden = isStop;
-    this.send.disabled = this.isClosed || this.isBusy || !this.text.trim() || this.#isOver();
+    const tray = this.need.tray();
+    const isEmpty = !this.text.trim() && !tray.count;
+    this.send.disabled = this.isClosed || this.isBusy || isEmpty || tray.isBusy || this.#isOver();
+    byId("attach").disabled = this.isClosed;
   }
 }
 

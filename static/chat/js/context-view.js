@@ -28,6 +28,7 @@ const NO_PASSAGE = {
  * @property {string} role
  * @property {number} tokens
  * @property {number} [seq]
+ * @property {number} [images]
  * @property {string} [text]
  *
  * @typedef {{attempt: number, manifest: any, parts: Part[], proof: string}} Context
@@ -83,7 +84,8 @@ function share(frame) {
 function partNode(part, largest) {
   const kind = KINDS[/** @type {"prompt"} */ (part.kind)] ?? part.kind.replaceAll("_", " ");
   const who = SPEAKERS[/** @type {"user"} */ (part.role)] ?? part.role;
-  const detail = part.kind === "history" ? ` ${number(part.seq ?? 0)}, ${who}` : "";
+  const place = part.kind === "history" ? ` ${number(part.seq ?? 0)}, ${who}` : "";
+  const detail = part.images ? `${place} with ${counted(part.images, "image")}` : place;
   const line = [
     element("span", { class: "part-name" }, kind, element("small", { text: detail })),
     element("span", { class: "part-bar" }, bar(part.tokens / largest)),

@@ -26,7 +26,8 @@ const TEXTS = ["turn.snapshot", "turn.delta", "turn.html"];
  * @property {(turn: string) => void} onShowContext
  * @property {(why: "missing" | "deleted") => void} onGone
  * @property {(isMemoryOn: boolean) => void} onMemory
- * @property {(text: string, why: string) => void} onGivenBack
+ * @property {(text: string, why: string, attachments: import("./types.js").Attachment[]) => void} onGivenBack
+ * @property {(attachments: import("./types.js").Attachment[]) => void} onUnsent
  * @property {(text: string, tone?: string) => void} onNotice
  * @property {() => void} onScroll
  */
@@ -70,9 +71,9 @@ export class Conversation {
         this.socket.probe();
         return isOut;
       },
-      giveBack: (text, why) => {
+      giveBack: (text, why, attachments) => {
         this.#drawn();
-        dependencies.onGivenBack(text, why);
+        dependencies.onGivenBack(text, why, attachments);
       },
     });
     this.socket = new ChatSocket(
@@ -94,8 +95,12 @@ export class Conversation {
     this.socket.open();
   }
 
-  /** @param {string} text @returns {Promise<string>} why it was not sent, or nothing */
-  async send(text) {
+  /**
+   * @param {string} text
+   * @param {import("./types.js").Attachment[]} attachments
+   * @returns {Promise<string>} why it was not sent, or nothing
+   */
+  async send(text, attachments) {
     if (this.outbox.pending) return "Your last message is still on its way.";
     if (this.follower.answer && !this.follower.isStopping) {
       return this.socket.isOnline
@@ -105,9 +110,10 @@ export class Conversation {
     if (this.list.hasAfter) await this.list.toLatest();
     if (this.isDisposed) {
       this.need.drafts.save(this.id, text); // the reader has gone to another chat meanwhile
+      this.need.onUnsent(attachments);
       return "";
     }
-    const why = this.outbox.send(text, this.list.last?.id ?? null);
+    const why = this.outbox.send(text, this.list.last?.id ?? null, attachments);
     if (!why) this.#drawn();
     return why;
   }

@@ -21,7 +21,11 @@ export function onSignedOutElsewhere(handler) {
 
 /**
  * A message on its way: sent again with the same id until the server has accepted it.
- * @typedef {{clientId: string, text: string, parent: string | null}} Pending
+ * @typedef {object} Pending
+ * @property {string} clientId
+ * @property {string} text
+ * @property {string | null} parent
+ * @property {import("./types.js").Attachment[]} [attachments]
  */
 
 export class Drafts {
@@ -49,6 +53,17 @@ export class Drafts {
     this.unsaved.set(key, text);
     if (text) this.timer = setTimeout(() => this.#flush(), SAVE_AFTER);
     else this.#flush();
+  }
+
+  /** Uploaded and not sent. @param {string} session @returns {import("./types.js").Attachment[]} */
+  images(session) {
+    const kept = read(`${this.prefix}images:${session}`);
+    return kept ? JSON.parse(kept) : [];
+  }
+
+  /** @param {string} session @param {import("./types.js").Attachment[]} images */
+  keepImages(session, images) {
+    this.#write(`${this.prefix}images:${session}`, images.length ? JSON.stringify(images) : null);
   }
 
   /** @param {string} session @returns {Pending | null} */

@@ -2,6 +2,7 @@
 
 import { Announcer } from "./announcer.js";
 import { Api } from "./api.js";
+import { AttachmentTray } from "./attachment-tray.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { Details } from "./details.js";
@@ -31,6 +32,7 @@ class ChatPage {
     this.api = new Api(() => this.#signedOut());
     this.status = new Status({ onRetry: () => this.conversation?.retryConnection() });
     this.layout = new Layout((isOpen) => this.details?.setOpen(isOpen));
+    this.tray = this.#makeTray();
     this.composer = this.#makeComposer();
     this.sessions = this.#makeSessionList();
     this.newChat = this.#makeNewChat();
@@ -79,6 +81,7 @@ class ChatPage {
     this.memory.setSession(id);
     if (keepsText) this.#moveDraft(id);
     else this.composer.show(this.drafts.load(id));
+    this.tray.show(id);
     this.#describe(this.sessions.sessions.get(id) ?? null);
     byId("assistant-choice").hidden = true;
     this.status.setConnection({ name: "connecting" });
@@ -94,6 +97,7 @@ class ChatPage {
     this.details.setSession(null);
     this.memory.setSession(null);
     this.composer.show(this.drafts.load(null));
+    this.tray.show(null);
     this.#describe(null);
     byId("assistant-choice").hidden = this.data.assistants.length < 2;
     this.#showWelcome(this.newChat.assistant);
@@ -176,7 +180,9 @@ class ChatPage {
       onShowContext: (turn) => this.#showContext(turn),
       onGone: (why) => this.#gone(id, why),
       onMemory: (isOn) => this.memory.setMemory(isOn),
-      onGivenBack: (text, why) => {
+      onUnsent: (attachments) => this.tray.giveBack(id, attachments),
+      onGivenBack: (text, why, attachments) => {
+        this.tray.giveBack(id, attachments);
         this.composer.giveBack(text);
         this.composer.say(why);
       },
@@ -207,8 +213,29 @@ class ChatPage {
 
   // --- Writing --------------------------------------------------------------------------------
 
+  #makeTray() {
+    const { max_attachments: count, max_attachment_bytes: bytes } = this.data;
+    return new AttachmentTray({
+      api: this.api,
+      drafts: this.drafts,
+      limits: { count, bytes },
+      needSession: () => this.#needSession(),
+      onChange: () => this.composer?.imagesChanged(),
+      onProblem: (text) => this.composer.say(text),
+      onRemoved: () => this.composer.focus(),
+    });
+  }
+
+  /** An image belongs to a session: the start page makes one for it. */
+  async #needSession() {
+    if (!this.conversation) await this.newChat.create();
+    if (!this.conversation) throw new Error("There is no conversation to attach an image to.");
+    return this.conversation.id;
+  }
+
   #makeComposer() {
     return new Composer({
+      tray: () => this.tray,
       limit: this.data.max_message_chars,
       onSend: (text) => this.#send(text),
       onCommand: (command) => this.#command(command),
@@ -222,7 +249,20 @@ class ChatPage {
   async #send(text) {
     if (!this.conversation) await this.newChat.create();
     if (!this.conversation?.session) return "This conversation is not loaded yet; send it again in a moment.";
-    return this.conversation.send(text);
+    return this.#sendWithImages(this.conversation, text);
+  }
+
+  /** @param {Conversation} conversation @param {string} text */
+  async #sendWithImages(conversation, text) {
+    const images = this.tray.take();
+    try {
+      const why = await conversation.send(text, images);
+      if (why) this.tray.giveBack(conversation.id, images);
+      return why;
+    } catch (error) {
+      this.tray.giveBack(conversation.id, images);
+      throw error;
+    }
   }
 
   /** @param {any} command @returns {Promise<string>} */

@@ -1,5 +1,6 @@
 /** One message on the page. Its HTML is the server's; everything else is text. */
 
+import { imageRow } from "./attached-images.js";
 import { addCopyButtons, copyFrom } from "./code-blocks.js";
 import { button, element, serverHtml, textButton } from "./dom.js";
 import { duration, counted, fullTime, number, time } from "./format.js";
@@ -36,6 +37,7 @@ export class MessageView {
       "article",
       { class: `message message-${message.role}` },
       element("h2", { class: "sr-only", text: SPEAKERS[message.role] }),
+      imageRow(message.attachments),
       this.body,
       this.note,
       this.meta,
@@ -98,6 +100,7 @@ export class MessageView {
     const nodes = serverHtml(html);
     addCopyButtons(nodes);
     this.body.replaceChildren(nodes);
+    this.body.hidden = !this.message.content && Boolean(this.message.attachments?.length);
     this.#fold();
   }
 

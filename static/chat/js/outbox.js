@@ -1,5 +1,6 @@
 /** What goes out: the one message on its way, and the orders that wait for an answer. */
 
+import { imageRow } from "./attached-images.js";
 import { element, newId } from "./dom.js";
 import { number } from "./format.js";
 
@@ -10,7 +11,8 @@ import { number } from "./format.js";
  * @property {HTMLElement} container of the messages
  * @property {import("./reading-position.js").ReadingPosition} position
  * @property {(frame: import("./types.js").Frame) => boolean} transmit whether it went out
- * @property {(text: string, why: string) => void} giveBack a refused message returns to the box
+ * @property {(text: string, why: string, attachments: import("./types.js").Attachment[]) => void} giveBack
+ *   a refused message returns to the box
  */
 
 export class Outbox {
@@ -40,10 +42,11 @@ export class Outbox {
    * Show a message at once and send it as soon as there is a connection.
    * @param {string} text
    * @param {string | null} parent the newest message that its writer has seen
+   * @param {import("./types.js").Attachment[]} attachments
    * @returns {string} why it cannot be sent; empty when it is on its way
    */
-  send(text, parent) {
-    const pending = { clientId: newId(), text, parent };
+  send(text, parent, attachments) {
+    const pending = { clientId: newId(), text, parent, attachments };
     const size = new TextEncoder().encode(JSON.stringify(frameOf(pending))).length;
     if (size > this.maxFrameBytes) {
       return (
@@ -86,9 +89,9 @@ export class Outbox {
   /** Nothing can be sent any more: the message returns to the box. @param {string} [why] */
   takeBack(why = "") {
     if (!this.pending) return;
-    const { text } = this.pending;
+    const { text, attachments = [] } = this.pending;
     this.#release();
-    this.need.giveBack(text, why);
+    this.need.giveBack(text, why, attachments);
   }
 
   /**
@@ -108,7 +111,9 @@ export class Outbox {
     this.need.drafts.keepPending(this.need.session, pending);
     const body = element("div", { class: "body" });
     body.append(element("div", { class: "plain", dir: "auto", text: pending.text }));
-    this.bubble.replaceChildren(this.bubble.firstElementChild, body, this.note);
+    body.hidden = !pending.text;
+    const shown = [this.bubble.firstElementChild, imageRow(pending.attachments), body, this.note];
+    this.bubble.replaceChildren(...shown.filter(Boolean));
     this.need.container.append(this.bubble);
     this.need.position.toEnd();
   }
@@ -127,5 +132,6 @@ function frameOf(pending) {
     client_id: pending.clientId,
     text: pending.text,
     parent: pending.parent,
+    attachments: (pending.attachments ?? []).map((each) => each.id),
   };
 }

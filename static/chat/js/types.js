@@ -16,6 +16,15 @@
  * @property {{input: number | null, cached_input: number | null, output: number | null}} usage
  * @property {number} answers runs for the same input
  *
+ * @typedef {object} Attachment
+ * @property {string} id
+ * @property {string} name
+ * @property {string} content_type
+ * @property {number} size
+ * @property {number} width
+ * @property {number} height
+ * @property {string} url
+ *
  * @typedef {object} Message
  * @property {string} id
  * @property {string | null} parent
@@ -26,6 +35,7 @@
  * @property {boolean} is_partial
  * @property {string} created_at
  * @property {number | null} token_count
+ * @property {Attachment[]} attachments
  * @property {Turn | null} turn
  *
  * @typedef {{results: Message[], has_before: boolean, has_after: boolean}} MessagePage
@@ -66,6 +76,8 @@
  * @property {{slug: string, name: string}[]} assistants
  * @property {string[]} demo_assistants
  * @property {number} max_message_chars
+ * @property {number} max_attachments
+ * @property {number} max_attachment_bytes
  * @property {boolean} memory_available
  *
  * @typedef {Record<string, any> & {type: string}} Frame
