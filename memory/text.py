@@ -30,7 +30,8 @@ def replace_surrogates(text: str) -> str:
     """`text` with surrogate pairs joined and every lone surrogate as U+FFFD."""
     if text.isascii() or not _SURROGATE.search(text):
         return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return _SURROGATE.sub("\ufffd", joined)
 
 
 def clean_data(value: Any) -> Any:

@@ -100,7 +100,12 @@ def test_tokens_are_counted_exactly_unless_another_counter_is_given() -> None:
         memory.add(A("hello world"))
 
 
-def test_a_store_that_always_conflicts_is_an_error_in_the_end() -> None:
+def test_a_store_that_always_conflicts_is_an_error_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("memory.stores.base.ATTEMPTS", 5)
+    writes = []
+
     class Contended(InMemoryStore):
         def replace(
             self,
@@ -109,7 +114,9 @@ def test_a_store_that_always_conflicts_is_an_error_in_the_end() -> None:
             *,
             expected_revision: int | None = None,
         ) -> Snapshot:
+            writes.append(memory_id)
             raise RevisionConflict(memory_id, expected_revision or 0, 7)
 
     with pytest.raises(RevisionConflict, match="has revision 7, expected 0"):
         ChatMemory("m", EXACT, Contended()).add(U("x"))
+    assert len(writes) == 5

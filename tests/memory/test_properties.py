@@ -327,7 +327,7 @@ def assert_accounted_for(
 # --- Snapshots
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(histories, policies)
 def test_a_window_carried_on_turn_by_turn_is_what_a_rebuild_gives(
     history: History, rules: MemoryPolicy

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 import uuid
 from typing import Any
 
@@ -115,24 +114,57 @@ def test_keys_are_such_as_memcached_takes(cache: Recording) -> None:
         assert all(33 <= ord(character) < 127 for character in key)
 
 
-def test_a_window_expires_after_its_time_to_live(cache: Recording) -> None:
-    store = CacheStore(cache, ttl=1)
-    ChatMemory("m", ROOMY, store).set([U("a")])
+class Clock:
+    """Stands in for the time module of Django's caches."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000_000.0
+        for module in ("base", "locmem"):
+            monkeypatch.setattr(f"django.core.cache.backends.{module}.time", self)
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_a_window_expires_after_its_time_to_live(cache: Recording, clock: Clock) -> None:
+    store = CacheStore(cache, ttl=60)
+    store.replace("m", [U("a")])
+    clock.now += 59
     assert texts(store) == ["a"]
-    time.sleep(1.1)
+    clock.now += 2
     assert store.load("m") is None
     stored = store.replace("m", [U("b")], expected_revision=0)
     assert store.load("m") == stored
 
 
-def test_a_write_gives_a_window_its_whole_time_again(cache: Recording) -> None:
-    store = CacheStore(cache, ttl=2)
-    memory = ChatMemory("m", ROOMY, store)
+def test_a_write_gives_a_window_its_whole_time_again(cache: Recording, clock: Clock) -> None:
+    memory = ChatMemory("m", ROOMY, CacheStore(cache, ttl=60))
     memory.add(U("a"))
-    time.sleep(1.2)
+    clock.now += 40
     memory.add(U("b"))
-    time.sleep(1.2)
-    assert texts(store) == ["a", "b"]
+    clock.now += 40
+    assert memory.messages() == [U("a"), U("b")]
+
+
+def test_the_keys_of_replaced_windows_leave_after_an_hour(cache: Recording, clock: Clock) -> None:
+    store = CacheStore(cache)
+    for n in range(5):
+        store.replace("m", [U(str(n))])
+    clock.now += 3_601
+    assert texts(store) == ["4"]
+    assert len([value for value in cache.contents().values() if value is not None]) == 2
+    store.delete("m")
+    clock.now += 3_601
+    assert [value for value in cache.contents().values() if value is not None] == [
+        cache.get("chat:memory:m")
+    ]
+    store.replace("m", [U("again")], expected_revision=0)
+    assert texts(store) == ["again"]
 
 
 @pytest.mark.parametrize("ttl", [0, -1, None, True, 1.5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -91,21 +92,34 @@ class Writers:
 
     def start(self) -> None:
         for process in self.processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+            assert said_by(process) == "ready"
         for process in self.processes:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
+            tell(process, "go")
 
     def results(self) -> list[tuple[int, str]]:
         """Of each writer: how many adds were acknowledged, and the error that ended it."""
         found = []
         for process in self.processes:
-            output, _ = process.communicate(timeout=100)
-            acknowledged, _, problem = output.strip().partition(" ")
+            acknowledged, _, problem = said_by(process).partition(" ")
             found.append((int(acknowledged), problem))
         return found
+
+    def stored(self) -> list[str]:
+        """What one of the writers reads in the end."""
+        tell(self.processes[0], "read")
+        found: list[str] = json.loads(said_by(self.processes[0]))
+        return found
+
+
+def said_by(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def tell(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
 
 
 @contextmanager
@@ -173,7 +187,7 @@ def four_on_a_database(database_url: str, memory_id: str, count: int) -> None:
     with writers("database", memory_id, "abcd", count, DATABASE_URL=database_url) as running:
         running.start()
         assert running.results() == [(count, "")] * 4
-    assert_all_there(stored_in(database_url, memory_id), "abcd", count)
+        assert_all_there(running.stored(), "abcd", count)
 
 
 def four_on_redis(redis_url: str, prefix: str, count: int) -> None:
@@ -181,7 +195,7 @@ def four_on_redis(redis_url: str, prefix: str, count: int) -> None:
     with writers("redis", "m", "abcd", count, **settings) as running:
         running.start()
         assert running.results() == [(count, "")] * 4
-    assert_all_there(stored_on_redis(redis_url, prefix), "abcd", count)
+        assert_all_there(running.stored(), "abcd", count)
 
 
 def stored_on_redis(redis_url: str, prefix: str) -> list[str]:
@@ -240,10 +254,11 @@ def test_connections_that_break_lose_nothing_and_double_nothing(tmp_path: Path) 
     with ExitStack() as stack:
         url = stack.enter_context(embedded.redis(tmp_path))  # a server without other clients
         settings = {"REDIS_URL": url, "PREFIX": "m"}
-        running = stack.enter_context(writers("redis", "m", "ab", 60, **settings))
+        running = stack.enter_context(writers("redis", "m", "ab", 150, **settings))
         server = stack.enter_context(redis.Redis.from_url(url))
         running.start()
-        while any(each.poll() is None for each in running.processes):
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
             server.client_kill_filter(_type="normal", skipme=True)
             time.sleep(0.02)
         results = running.results()

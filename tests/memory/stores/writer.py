@@ -2,10 +2,12 @@
 
 Arguments: database or redis, the memory id, a name, how many exchanges to add. It says "ready",
 waits for a line, adds, and says how many of its adds were acknowledged and which error ended it.
+At the line "read" it then says what is stored, as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -42,6 +44,8 @@ def main(kind: str, memory_id: str, name: str, count: int) -> None:
     except Exception as error:  # the test looks at which one
         problem = f"{type(error).__module__}.{type(error).__qualname__}: {error}"
     print(acknowledged, problem.replace("\n", " "), flush=True)
+    if sys.stdin.readline() == "read\n":
+        print(json.dumps([each.content for each in memory.messages()]), flush=True)
 
 
 if __name__ == "__main__":
