@@ -14,6 +14,7 @@ from tests import builders
 VIEWS = [
     "auth.view_user",
     "chat.view_assistant",
+    "chat.view_assistantdocument",
     "chat.view_auditevent",
     "chat.view_chatmessage",
     "chat.view_chatsession",
