@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from memory.chat_memory import ChatMemory
+from memory.formats import dumps, loads
 from memory.messages import Message, ToolCall
 from memory.stores import InMemoryStore, Snapshot
 from memory.window import WindowPolicy
@@ -33,7 +34,7 @@ OTHERWISE: dict[str, Mapping[int, list[str]]] = {
     "TW18": {4: []},
 }
 LEFT_OUT = {
-    "MW07": "there are no custom messages",
+    "MW07": "custom messages come in through memory.formats (its own test is below)",
     "MW79": "there is no default id: sessions without an id of their own would share one",
     "MW88": "a store answers None for what it does not hold (its own test is below)",
     "TW12": "the overhead of a request is charged by the budget, not by the window",
@@ -216,6 +217,16 @@ def test_a_window_does_what_langchain4j_does(case_id: str) -> None:
 def test_what_langchain4j_refuses_to_build_is_refused_here(case_id: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         Replay(CASES[case_id])
+
+
+def test_a_custom_message_leaves_a_window_as_any_other() -> None:
+    """MW07."""
+    (custom,) = loads('{"attributes":{"kind":"handover"},"type":"CUSTOM"}')
+    memory = ChatMemory("m", WindowPolicy(2, align_to_turns=False), InMemoryStore())
+    memory.add(custom)
+    assert dumps(memory.messages()) == '[{"attributes":{"kind":"handover"},"type":"CUSTOM"}]'
+    memory.add(Message.user("a"), Message.assistant("b"))
+    assert memory.messages() == [Message.user("a"), Message.assistant("b")]
 
 
 def test_a_message_that_is_none_is_refused_before_the_store_is_touched() -> None:
