@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import expect
@@ -14,7 +15,8 @@ from tests.browser.people import sign_in
 from tests.browser.wire import wire_to
 from tests.clients import Person
 from tests.databases import Databases
-from tests.servers import Server
+from tests.embedded import free_port
+from tests.servers import Server, server
 
 
 def test_a_stale_window_is_told_to_look_and_overwrites_nothing(
@@ -105,60 +107,69 @@ def test_a_cookie_that_ended_elsewhere_is_noticed_at_the_next_request(
 # --- Restarts -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
+class Restartable:
+    """A server that ends and starts again, at the same port and on the same database."""
+
+    def __init__(self, start: Callable[[], Server]) -> None:
+        self._start = start
+        self.server = start()
+
+    def start_again(self) -> None:
+        self.server = self._start()
+
+
+@pytest.fixture(scope="module")
 def restartable(
-    start_server: Callable[..., Server], databases: Databases
-) -> tuple[Server, Callable[[], Server]]:
-    """A server, and how to start it again at the same port on the same database."""
-    url = databases.seeded("sqlite")
-    first = start_server(database_url=url)
-    return first, lambda: start_server(port=first.port, database_url=url)
+    databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Restartable]:
+    url, port = databases.seeded("sqlite"), free_port()
+    folder = tmp_path_factory.mktemp("restarts")
+    with ExitStack() as stack:
+        yield Restartable(lambda: stack.enter_context(server(folder, port=port, database_url=url)))
 
 
-Restartable = tuple[Server, Callable[[], Server]]
+@pytest.fixture(scope="module")
+def alice_there(restartable: Restartable) -> Person:
+    return Person(restartable.server.url, "alice")
 
 
 def test_a_restart_between_two_turns_goes_on_in_the_same_session_without_a_reload(
-    open_page: OpenPage, restartable: Restartable, console: ConsoleWatch
+    open_page: OpenPage, restartable: Restartable, alice_there: Person, console: ConsoleWatch
 ) -> None:
     console.allow("ERR_CONNECTION")
-    server, start_again = restartable
-    alice = Person(server.url, "alice")
-    session = alice.new_session()
-    chat = Chat(open_page(alice, base_url=server.url))
+    session = alice_there.new_session()
+    chat = Chat(open_page(alice_there, base_url=alice_there.base_url))
     chat.open(session)
     chat.ask("My name is Fei")
-    server.terminate()
-    start_again()
+    restartable.server.terminate()
+    restartable.start_again()
     chat.reconnect()
     chat.send("Who am I?")
     expect(chat.finished_answers).to_have_count(2)
     assert "Fei" in chat.answer_text(1)
     assert chat.session_id == session
-    assert len(alice.call("GET", "sessions/")[1]["results"]) == 1
-    assert contents(alice, session)[::2] == ["My name is Fei", "Who am I?"]
+    assert len(alice_there.call("GET", "sessions/")[1]["results"]) == 1
+    assert contents(alice_there, session)[::2] == ["My name is Fei", "Who am I?"]
 
 
 def test_a_killed_server_leaves_what_was_written_and_the_offer_to_try_again(
-    open_page: OpenPage, restartable: Restartable, console: ConsoleWatch
+    open_page: OpenPage, restartable: Restartable, alice_there: Person, console: ConsoleWatch
 ) -> None:
     console.allow("ERR_CONNECTION")
-    server, start_again = restartable
-    alice = Person(server.url, "alice")
-    session = alice.new_session()
-    chat = Chat(open_page(alice, base_url=server.url))
+    session = alice_there.new_session()
+    chat = Chat(open_page(alice_there, base_url=alice_there.base_url))
     chat.open(session)
     chat.send("demo: echo; slow 40\n" + " ".join(f"n{n}" for n in range(1, 61)))
     expect(chat.live_answer).to_contain_text("n25")  # a partial text is stored once a second
-    server.kill()
+    restartable.server.kill()
     expect(chat.banner).to_contain_text("The server cannot be reached.")
-    start_again()
+    restartable.start_again()
     chat.reconnect()
     expect(chat.messages).to_contain_text("The server stopped while it was answering.")
     partial = chat.answer_text(0)
     assert partial.startswith("n1 n2")
-    assert contents(alice, session)[1] == partial
+    assert contents(alice_there, session)[1] == partial
     chat.try_again.click()
     expect(chat.messages).to_contain_text("2 answers so far")
     assert chat.answer_text(0).endswith("n60")
-    assert len(contents(alice, session)) == 2
+    assert len(contents(alice_there, session)) == 2
