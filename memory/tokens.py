@@ -196,7 +196,7 @@ def estimate(text: str) -> int:
 
     Its error against o200k_base, over prose in 98 languages, code and JSON: from 5 % below to 80 %
     above, in most languages 5 to 60 % above. Against a vocabulary that is poor in a script it can
-    fall far below: cl100k_base takes 1.8 times the estimate for Georgian and 2.2 times for
+    fall far below: cl100k_base takes 1.7 times the estimate for Georgian and 2.2 times for
     Armenian; there the endpoint's correction has to learn (`learned_correction`).
     """
     dense = sum(len(run.group()) for run in _DENSE_RUN.finditer(text))
