@@ -29,14 +29,16 @@ _TERM_WEIGHT, _LENGTH_WEIGHT = 1.2, 0.75  # k1 and b of BM25, as usual
 
 NOWHERE = array("L")
 
-STOP_WORDS = frozenset(
-    """a about am an and any are as at be been but by can could did do does for from had has have he
+_COMMON = """
+    a about am an and any are as at be been but by can could did do does for from had has have he
     her here him his how i if in into is it its just me my no not of on or our please she should so
     some tell than that the their them then there these they this those to up us was we were what
     when where which who whom why will with would you your
-    一下 一个 什么 怎么 这个 那个 我们 你们 他们 可以 是否 如何 请问 请告 告诉 诉我 我的 你的 的是 是什 么是
-    吗 呢 吧 的 了 是 我 你 他 她 它 在 有 和 与 或 请""".split()
-)
+    一下 一个 什么 怎么 这个 那个 我们 你们 他们 可以 是否 如何 请问
+    请告 告诉 诉我 我的 你的 的是 是什 么是
+    吗 呢 吧 的 了 是 我 你 他 她 它 在 有 和 与 或 请
+"""
+STOP_WORDS = frozenset(_COMMON.split())
 """What says nothing about a subject, in English and Chinese; a question is asked without it."""
 
 

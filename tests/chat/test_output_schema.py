@@ -20,7 +20,9 @@ PRICE = {
 MISSED = "The answer does not follow the output schema: "
 
 
-def assistant(schema: Any = PRICE, *, supports: bool = False, prompt: str = "Be brief.") -> Assistant:
+def assistant(
+    schema: Any = PRICE, *, supports: bool = False, prompt: str = "Be brief."
+) -> Assistant:
     endpoint = ModelEndpoint(model="m", supports_json_schema=supports)
     return Assistant(slug="prices", endpoint=endpoint, system_prompt=prompt, output_schema=schema)
 
