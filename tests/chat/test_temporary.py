@@ -88,7 +88,7 @@ async def test_readers_see_the_text_and_its_end(
     reader = running.Reader()
     await running.attach(chat_session.pk, reader)
     await say(chat_session, SECRET)
-    frames = []
+    frames: list[dict[str, Any]] = []
     while not frames or frames[-1]["type"] != "turn.completed":
         frames.append(await reader.next())
     await running.detach(chat_session.pk, reader)
@@ -170,7 +170,7 @@ async def test_deleting_removes_the_text_from_the_store_now_or_later(
     pending = await PendingRemoval.objects.aget()
     assert (pending.name, pending.attempts) == (temporary.key_of(chat_session.pk), 1)
     settings.CACHES = caches
-    await sync_to_async(temporary.keep)(chat_session.pk, pending.pk, SECRET)
+    await sync_to_async(temporary.keep)(chat_session.pk, chat_session.pk, SECRET)
     await sync_to_async(call_command)("reap_turns")
     assert await PendingRemoval.objects.acount() == 0
     assert await sync_to_async(temporary.texts_of)(chat_session.pk) == {}
