@@ -45,12 +45,21 @@ PREFIX = "chat:memory"
 WEEK = 7 * 24 * 3600
 KEPT_SECONDS = 3600  # how long the key of a replaced or deleted window stays, at most its own time
 _LONGEST_NAME = 150  # Memcached takes keys of 250 bytes
+_PROBE_SECONDS = 60
 _LOOKS = 3  # a window that is being replaced is looked for again
 
 _UNREADABLE: dict[str, Any] = {"version": FORMAT_VERSION, "messages": "unreadable"}
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+class NoAnswer(ConnectionError):
+    """The cache does not answer; whether it holds anything cannot be told."""
+
+    def __init__(self, memory_id: str) -> None:
+        self.memory_id = memory_id
+        super().__init__(f"the cache does not answer for memory {memory_id!r}; is it away?")
 
 
 class NotStored(RuntimeError):
@@ -156,14 +165,27 @@ class CacheStore:
         for _ in range(_LOOKS):
             noted = self._cache.get(key)
             if noted is None:
+                self._require_answer(memory_id, key)
                 return _Newest(0, None)
             if not isinstance(noted, int):
                 raise RebuildNeeded(memory_id, "unreadable")
             revision, value = self._walk(key, noted)
             content = _content(key, value)
-            if content is None or not content.get("is_replaced"):
-                return _Newest(revision, content)
+            if content is None:
+                self._require_answer(memory_id, key)
+            elif content.get("is_replaced"):
+                continue
+            return _Newest(revision, content)
         return _Newest(revision, None)  # what replaced it is lost
+
+    def _require_answer(self, memory_id: str, key: str) -> None:
+        """Raise NoAnswer unless the cache can tell that something is not there.
+
+        pymemcache, for one, says "nothing" to everything for a second after a server went away.
+        """
+        probe = f"{key}:there"
+        if not self._cache.add(probe, 1, _PROBE_SECONDS) and self._cache.get(probe) is None:
+            raise NoAnswer(memory_id)
 
     def _walk(self, key: str, noted: int) -> tuple[int, Any]:
         """The newest revision from the one that is noted on, and its value."""

@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from memory.chat_memory import ChatMemory
 from memory.messages import Message
 from memory.stores import CacheStore, RevisionConflict
-from memory.stores.cache import NotStored
+from memory.stores.cache import NoAnswer, NotStored
 from memory.window import WindowPolicy
 
 U = Message.user
@@ -52,7 +52,8 @@ class Recording(LocMemCache):
     def contents(self) -> dict[str, Any]:
         """Every key that is there, without the cache's own prefix, with its value."""
         names = [key.split(":", 2)[2] for key in vars(self)["_cache"]]
-        return {name: LocMemCache.get(self, name) for name in names}
+        found = {name: LocMemCache.get(self, name) for name in names if "there" not in name}
+        return {name: value for name, value in found.items() if value is not None}
 
     def fail_from(self, call: int) -> None:
         def fail() -> None:
@@ -157,12 +158,10 @@ def test_the_keys_of_replaced_windows_leave_after_an_hour(cache: Recording, cloc
         store.replace("m", [U(str(n))])
     clock.now += 3_601
     assert texts(store) == ["4"]
-    assert len([value for value in cache.contents().values() if value is not None]) == 2
+    assert len(cache.contents()) == 2
     store.delete("m")
     clock.now += 3_601
-    assert [value for value in cache.contents().values() if value is not None] == [
-        cache.get("chat:memory:m")
-    ]
+    assert list(cache.contents()) == ["chat:memory:m"]
     store.replace("m", [U("again")], expected_revision=0)
     assert texts(store) == ["again"]
 
@@ -239,6 +238,29 @@ def test_a_cache_that_is_down_is_an_error_and_never_an_empty_memory(cache: Recor
         with pytest.raises(ConnectionError):
             act()
     cache.heal()
+    assert memory.messages() == [U("q")]
+
+
+def test_a_cache_that_says_nothing_while_it_is_away_is_an_error(cache: Recording) -> None:
+    """As pymemcache, for a second after its server went away."""
+
+    class Silent(Recording):
+        is_away = False
+
+        def get(self, *arguments: Any, **options: Any) -> Any:
+            return None if self.is_away else super().get(*arguments, **options)
+
+        def add(self, *arguments: Any, **options: Any) -> Any:
+            return not self.is_away and super().add(*arguments, **options)
+
+    silent = Silent()
+    memory = ChatMemory("m", ROOMY, CacheStore(silent))
+    memory.add(U("q"))
+    silent.is_away = True
+    for act in (memory.messages, memory.clear, lambda: memory.set([]), lambda: memory.add(U("r"))):
+        with pytest.raises(NoAnswer, match="does not answer for memory 'm'"):
+            act()
+    silent.is_away = False
     assert memory.messages() == [U("q")]
 
 
@@ -327,7 +349,7 @@ def test_of_two_first_writers_one_begins(cache: Recording) -> None:
         cache.heal()
         CacheStore(cache).replace("m", [U("first")])
 
-    cache.before = {2: begin}
+    cache.before = {3: begin}
     with pytest.raises(RevisionConflict, match="expected 0"):
         CacheStore(cache).replace("m", [U("second")], expected_revision=0)
     assert texts(CacheStore(cache)) == ["first"]
