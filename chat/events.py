@@ -39,6 +39,7 @@ NOT_RETRYABLE = {
     "prompt_too_long",
 }
 
+_outage = ""  # why other processes are not told at this moment
 _local: tuple[asyncio.AbstractEventLoop, Deliver] | None = None
 
 
@@ -70,7 +71,19 @@ async def relay(session_id: uuid.UUID, message: Frame) -> None:
     try:
         await get_channel_layer().group_send(group_of(session_id), body)
     except (OSError, RedisError) as error:
-        logger.warning("Other processes were not told about session %s: %s", session_id, error)
+        _note_outage(str(error))
+    else:
+        _note_outage("")
+
+
+def _note_outage(error: str) -> None:
+    """One line when the layer goes away, and one when it is back."""
+    global _outage
+    if error and not _outage:
+        logger.warning("Other processes are not told what happens here: %s", error)
+    elif _outage and not error:
+        logger.warning("Other processes are told again what happens here.")
+    _outage = error
 
 
 def publish_from_thread(session_id: uuid.UUID, frame: Frame) -> None:

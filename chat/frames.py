@@ -12,7 +12,7 @@ from chat.attachments import MOST_PER_MESSAGE
 from chat.models import ChatSession
 from chat.turns import ANY_PARENT, Kind, Order, Refused
 from chat.turns.policies import memory_policy
-from memory.text import clean
+from memory.text import clean, is_blank
 
 Frame = dict[str, Any]
 
@@ -73,7 +73,7 @@ def message_text(text: Any, *, may_be_empty: bool = False) -> str:
             characters=len(text),
             limit=limit,
         )
-    if not may_be_empty and not clean(text).strip():
+    if not may_be_empty and is_blank(clean(text)):
         raise Refused("empty_message", "The message is empty.")
     return text
 

@@ -332,6 +332,11 @@ LOGGING = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
-    "loggers": {"axes": {"level": "WARNING"}, "httpx2": {"level": "WARNING"}},
+    "loggers": {
+        "axes": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+        # Tries again every second and logs a traceback each time; chat.events says it once.
+        "channels_redis.pubsub": {"level": "CRITICAL"},
+    },
 }
 SILENCED_SYSTEM_CHECKS: list[str] = []

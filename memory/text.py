@@ -8,6 +8,7 @@ import unicodedata
 from typing import Any
 
 NUL = "\x00"
+_TURNS_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")  # overrides, embeddings, isolates
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -45,9 +46,24 @@ def clean_data(value: Any) -> Any:
     return value
 
 
+def is_blank(text: str) -> bool:
+    """Whether nothing of `text` can be seen: white space, controls and invisible marks alone."""
+    return all(each.isspace() or unicodedata.category(each) in ("Cc", "Cf") for each in text)
+
+
+def one_line(text: str) -> str:
+    """`text` for a name: cleaned, on one line, without marks that turn the direction of others."""
+    return " ".join(without_direction_marks(clean(text)).split())
+
+
+def without_direction_marks(text: str) -> str:
+    """`text` without the marks by which a name reorders what stands beside it."""
+    return _TURNS_DIRECTION.sub("", text)
+
+
 def normal_key(key: str) -> str:
-    """A key as it is shown: cleaned, NFC, one blank between words and none around them."""
-    return " ".join(unicodedata.normalize("NFC", clean(key)).split())
+    """A key as it is shown: on one line, in NFC."""
+    return unicodedata.normalize("NFC", one_line(key))
 
 
 def folded_key(key: str) -> str:

@@ -21,8 +21,9 @@ class SessionAuthentication(authentication.SessionAuthentication):
         try:
             super().enforce_csrf(request)
         except exceptions.PermissionDenied as denied:
+            why = str(denied.detail).rstrip(".")
             raise CsrfFailed(
-                f"{denied.detail}. Send the value of the csrftoken cookie as X-CSRFToken."
+                f"{why}. Send the value of the csrftoken cookie as X-CSRFToken."
             ) from None
 
 

@@ -19,6 +19,12 @@ class Endpoint(APIView):
         """Who asks; nobody comes this far without being signed in."""
         return self.request.user
 
+    def finalize_response(self, *args: Any, **kwargs: Any) -> Any:
+        """Nothing that one person asked for stays in a cache on the way or in the browser."""
+        response = super().finalize_response(*args, **kwargs)
+        response.setdefault("Cache-Control", "no-store")
+        return response
+
     def tenant(self) -> Tenant:
         return access.tenant_of(self.person, self.request.session)
 

@@ -13,7 +13,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from chat.api.problems import FieldError, Invalid, TooLarge, shown
-from memory.text import clean
+from memory.text import clean, without_direction_marks
 
 MAX_INTEGER = 2**31 - 1
 
@@ -58,10 +58,15 @@ class CleanText(serializers.CharField):
 
 
 class OneLine(CleanText):
-    """Clean text on one line: every run of white space becomes one blank."""
+    """Clean text on one line, without marks that turn the direction of the text around it."""
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
-        return super().run_validation(" ".join(data.split()) if isinstance(data, str) else data)
+        if isinstance(data, str):
+            text = without_direction_marks(data)
+            if text != data and isinstance(self.parent, Body):
+                self.parent.cleaned.append(self.field_name or "")
+            data = " ".join(text.split())
+        return super().run_validation(data)
 
 
 class Body(serializers.Serializer[Any]):

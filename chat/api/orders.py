@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -61,6 +62,13 @@ class SendOrder(EditOrder):
         required=False,
         help_text="Images that were uploaded into this session and not sent yet.",
     )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """An image says enough; without one there must be a text."""
+        if not attrs["text"] and not attrs.get("attachments"):
+            blank = serializers.CharField.default_error_messages["blank"]
+            raise serializers.ValidationError({"text": [blank]}, code="blank")
+        return attrs
 
     def parent_id(self) -> str | None:
         parent = self.validated_data.get("parent", ANY_PARENT)

@@ -21,7 +21,7 @@ from chat.turns import images
 from chat.turns.orders import ANY_PARENT, Order, Refused
 from memory import tokens
 from memory.messages import Message
-from memory.text import clean, cleaning_notes
+from memory.text import clean, cleaning_notes, one_line
 
 FAILED = {ChatTurn.Status.FAILED, ChatTurn.Status.INTERRUPTED, ChatTurn.Status.STOPPED}
 NO_ID = uuid.UUID(int=0)
@@ -144,7 +144,7 @@ def _was_stopped(answer: ChatMessage) -> bool:
 
 def first_title(text: str) -> str:
     """A name for a session out of its first message: one line, cut at a word where there is one."""
-    line = " ".join(text.split())
+    line = one_line(text)
     if len(line) <= TITLE_LENGTH:
         return line
     cut = line[:TITLE_LENGTH]

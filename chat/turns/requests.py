@@ -25,6 +25,7 @@ from memory.recall import MemoryPolicy, SessionState
 from memory.references import References
 
 LEAST_WINDOW = 256  # tokens
+BELIEVED_PART = 4  # a named limit below a quarter of the configured one is not believed
 GUESS = 0.85  # of what was refused, where an endpoint does not say how much it takes
 
 
@@ -73,7 +74,7 @@ def what_if(turn: ChatTurn, **changes: Any) -> Assembled:
 def shrink(begun: Begun, context_limit: int | None) -> Begun:
     """The same turn in fewer tokens, after its endpoint refused the first request as too long.
 
-    `context_limit` is what the endpoint said that it takes. It is remembered for the endpoint.
+    `context_limit` is what the endpoint said that it takes, in tokens.
     """
     with transaction.atomic():
         leases.hold(begun.session_id, begun.turn_id)
@@ -81,14 +82,27 @@ def shrink(begun: Begun, context_limit: int | None) -> Begun:
             "chat_session__assistant__endpoint",
         ).get(pk=begun.turn_id)
         assistant = turn.chat_session.assistant
-        _remember_limit(assistant.endpoint, begun, context_limit)
+        _lower_limit(assistant.endpoint, begun, context_limit)
         return _write(assistant, turn, begun.memory, attempt=2)
 
 
-def _remember_limit(endpoint: ModelEndpoint, begun: Begun, context_limit: int | None) -> None:
-    limit = context_limit or int((begun.tokens + endpoint.max_output_tokens) * GUESS)
+def _lower_limit(endpoint: ModelEndpoint, begun: Begun, context_limit: int | None) -> None:
+    """Let this turn's second request keep to a lower limit; remember it where it is believable.
+
+    One turn of one person must not take the memory of everybody else at this endpoint, so a limit
+    is kept only if the endpoint named it, the refused request was really over it, and it is not
+    grossly below what is configured.
+    """
+    asked = begun.tokens + policies.output_tokens(endpoint)
+    is_believable = (
+        context_limit is not None
+        and context_limit >= max(LEAST_WINDOW, endpoint.context_window // BELIEVED_PART)
+        and asked > context_limit
+    )
+    limit = context_limit if is_believable and context_limit else int(asked * GUESS)
     endpoint.learned_context_window = max(LEAST_WINDOW, min(limit, endpoint.context_window))
-    endpoint.save(update_fields=["learned_context_window"])
+    if is_believable:
+        endpoint.save(update_fields=["learned_context_window"])
 
 
 def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: int) -> Begun:

@@ -482,7 +482,7 @@ async def test_an_endpoint_that_takes_less_than_configured_is_asked_once_more_wi
     chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
     rows = ModelEndpoint.objects.filter(pk=chat_session.assistant.endpoint_id)
-    await rows.aupdate(max_output_tokens=64)
+    await rows.aupdate(max_output_tokens=64, context_window=1000)
     fake_endpoint.reject_above = 400
     await sync_to_async(builders.exchanges)(chat_session, 10)
     await ChatSession.objects.filter(pk=chat_session.pk).aupdate(max_messages=100)
@@ -498,9 +498,23 @@ async def test_an_endpoint_that_takes_less_than_configured_is_asked_once_more_wi
     assert len(fake_endpoint.requests) == 3  # the limit was remembered
 
 
+@pytest.mark.parametrize("said", ["is 1 tokens", "is 9000000 tokens", "was exceeded"])
+async def test_a_limit_that_cannot_be_is_not_remembered_for_everybody(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, said: str
+) -> None:
+    refusal = failure(400, f"The maximum context length {said}", code="context_length_exceeded")
+    fake_endpoint.replies(refusal, answer("ok"))
+    turn = await run_order(send(chat_session, "Hi"))
+    assert turn.status == "completed"
+    endpoint = await ModelEndpoint.objects.aget(pk=chat_session.assistant.endpoint_id)
+    assert endpoint.learned_context_window is None
+
+
 async def test_an_input_that_alone_is_too_long_for_the_endpoint_fails_with_numbers(
     chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
+    rows = ModelEndpoint.objects.filter(pk=chat_session.assistant.endpoint_id)
+    await rows.aupdate(max_output_tokens=64, context_window=1000)
     fake_endpoint.reject_above = 300
     turn = await run_order(send(chat_session, "word " * 400))
     assert (turn.status, turn.error_code) == ("failed", "input_too_long")

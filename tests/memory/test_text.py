@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.text import clean, clean_data, folded_key, normal_key
+from memory.text import clean, clean_data, folded_key, is_blank, normal_key, one_line
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,17 @@ def test_keys_that_mean_the_same_are_the_same(one: str, other: str) -> None:
 
 def test_keys_that_differ_stay_apart() -> None:
     assert folded_key("cafe") != folded_key("café")
+
+
+@pytest.mark.parametrize("text", ["", " \n\u3000", "\u200b", " \u200d\ufeff\t", "\u202e\u202c"])
+def test_what_cannot_be_seen_is_blank(text: str) -> None:
+    assert is_blank(text)
+
+
+@pytest.mark.parametrize("text", ["a", "。", "😄", "\u200b.", "\ue000", "👨‍👩‍👧"])
+def test_what_can_be_seen_is_not_blank(text: str) -> None:
+    assert not is_blank(text)
+
+
+def test_a_name_cannot_reorder_what_stands_beside_it() -> None:
+    assert one_line("\u202e<b>x\u202c \n שלום\u2066 ") == "<b>x שלום"

@@ -44,7 +44,9 @@ export class CommandList {
   /** @param {string} text in the message box */
   update(text) {
     const start = /^\/(\w*)$/u.exec(text);
-    this.offered = start ? COMMANDS.filter((each) => each.name.startsWith(start[1])) : [];
+    const mayBeMeant = (/** @type {typeof COMMANDS[number]} */ each) =>
+      each.name.startsWith(start?.[1] ?? "") && each.fill !== text; // one that is complete is just sent
+    this.offered = start ? COMMANDS.filter(mayBeMeant) : [];
     this.chosen = 0;
     this.#draw();
   }
