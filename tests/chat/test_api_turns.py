@@ -155,7 +155,7 @@ async def test_the_idempotency_key_stands_for_the_client_id(
         (None, {"client_id": fresh_id(), "text": ""}, "text"),
         (None, {"client_id": fresh_id(), "text": "\x00"}, "text"),
         (None, {"client_id": fresh_id(), "parent": "none"}, "parent"),
-        (None, {"client_id": fresh_id(), "attachments": []}, "attachments"),
+        (None, {"client_id": fresh_id(), "attachments": ["x"]}, "attachments"),
     ],
 )
 async def test_an_order_that_cannot_be_read_is_named_and_begins_nothing(

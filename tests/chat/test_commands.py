@@ -83,7 +83,7 @@ def test_delete_chat_prints_what_it_removed(option: str) -> None:
     chat_session = session_of()
     assert run("delete_chat", option, chat_session.pk) == (
         f"Deleted session {chat_session.pk}: 0 feedback, 0 context_records, 0 context_parts,"
-        " 0 snapshots, 1 turns, 2 messages, 1 sessions\n"
+        " 0 snapshots, 0 attachments, 1 turns, 2 messages, 1 sessions\n"
     )
     assert SessionTombstone.objects.get().pk == chat_session.pk
 
