@@ -382,7 +382,15 @@ def test_a_writer_that_dies_after_its_write_has_written(cache: Recording) -> Non
     assert cache.get("chat:memory:m") == stored.revision
 
 
-def test_a_window_that_is_replaced_while_it_is_read_is_looked_for_again(cache: Recording) -> None:
+@pytest.mark.parametrize("call", [2, 3, 4])
+def test_a_window_that_is_replaced_while_it_is_read_is_looked_for_again(call: int) -> None:
+    """Keys on several servers may be read in any order: the next revision first, as here."""
+
+    class Reversed(Recording):
+        def get_many(self, keys: Any, *arguments: Any, **options: Any) -> Any:
+            return super().get_many(list(keys)[::-1], *arguments, **options)
+
+    cache = Reversed()
     store = CacheStore(cache)
     store.replace("m", [U("a")])
     cache.calls.clear()
@@ -391,8 +399,8 @@ def test_a_window_that_is_replaced_while_it_is_read_is_looked_for_again(cache: R
         cache.heal()
         CacheStore(cache).replace("m", [U("b")])
 
-    cache.before = {2: replace}  # between where it is and what it is
-    assert texts(store) == ["b"]
+    cache.before = {call: replace}
+    assert texts(store) in (["b"], ["a"] if call == 4 else ["b"])
 
 
 def test_a_window_that_the_cache_lost_is_not_there_and_can_be_written(cache: Recording) -> None:
