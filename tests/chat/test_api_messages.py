@@ -158,6 +158,7 @@ def test_an_exchange_is_shown_with_its_turn(api: Api, chat_session: ChatSession)
         "number": 1,
         "status": "completed",
         "finish_reason": "stop",
+        "output_schema": None,
         "error": None,
         "model": turn.model_name,
         "ms": answered["turn"]["ms"],
