@@ -42,7 +42,8 @@ def loads(text: str, dialect: str = "langchain4j") -> list[Message]:
     for item in _items(parse(text)):
         messages = _read(item, rules)
         if write(rules.write(messages)) != write([item]):
-            kept = {"type": KEPT, "dialect": dialect, "message": item}
+            # As text: a database that stores JSON by value forgets the order of its keys.
+            kept = {"type": KEPT, "dialect": dialect, "json": write(item)}
             messages[0] = replace(messages[0], parts=(*messages[0].parts, kept))
         found += messages
     return found
@@ -87,10 +88,9 @@ def _write(messages: Sequence[Message], dialect: str, rules: _Dialect) -> list[A
     plain: list[Message] = []
     position = 0
     while position < len(messages):
-        kept = _kept(messages[position], dialect)
-        covers = _still_covers(kept, messages[position:], rules) if kept else 0
-        if kept and covers:
-            written += [*rules.write(plain), kept["message"]]
+        item, covers = _kept(messages[position:], dialect, rules)
+        if covers:
+            written += [*rules.write(plain), item]
             plain.clear()
             position += covers
         else:
@@ -99,15 +99,17 @@ def _write(messages: Sequence[Message], dialect: str, rules: _Dialect) -> list[A
     return [*written, *rules.write(plain)]
 
 
-def _kept(message: Message, dialect: str) -> Mapping[str, Any] | None:
-    for part in message.parts:
-        if part.get("type") == KEPT and part.get("dialect") == dialect and "message" in part:
-            return part
-    return None
-
-
-def _still_covers(kept: Mapping[str, Any], messages: Sequence[Message], rules: _Dialect) -> int:
-    """How many of `messages` the kept JSON stands for; 0 when they were changed since."""
-    meant = _read(kept["message"], rules)
-    found = [without_kept(each) for each in messages[: len(meant)]]
-    return len(meant) if found == meant else 0
+def _kept(messages: Sequence[Message], dialect: str, rules: _Dialect) -> tuple[Any, int]:
+    """What is kept of the first of `messages`, and how many of them it stands for; 0 when there is
+    nothing, or they were changed since."""
+    for part in messages[0].parts:
+        if part.get("type") != KEPT or part.get("dialect") != dialect:
+            continue
+        try:
+            item = parse(text_of(part.get("json")))
+        except FormatError:
+            continue  # not of our making
+        meant = _read(item, rules)
+        if [without_kept(each) for each in messages[: len(meant)]] == meant:
+            return item, len(meant)
+    return None, 0

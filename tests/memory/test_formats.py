@@ -61,8 +61,8 @@ def test_langchain4js_json_is_written_back_byte_for_byte(text: str) -> None:
         (message,) = loads(text)
         assert dumps(message) == text
         assert dumps(loads(f"[{text},{text}]")) == f"[{text},{text}]"
-        stored = from_data(json.loads(json.dumps(to_data(message))))
-        assert dumps(stored) == text
+        in_a_table = json.dumps(to_data(message), sort_keys=True)  # JSONB has an order of its own
+        assert dumps(from_data(json.loads(in_a_table))) == text
 
 
 def test_what_langchain4js_json_says() -> None:
@@ -335,6 +335,13 @@ def test_odd_values_are_read_and_written_back(text: str, dialect: str) -> None:
     value = parse(text)
     items = value if isinstance(value, list) else [] if value is None else [value]
     assert dumps(found, dialect) == write(items)
+
+
+@pytest.mark.parametrize("text", [None, 7, "", "{", "null", "[1]", '{"text":"other","type":"AI"}'])
+def test_a_kept_part_that_is_not_of_our_making_changes_nothing(text: Any) -> None:
+    message = A("x", ())
+    forged = Message("assistant", "x", ({"type": "kept", "dialect": "langchain4j", "json": text},))
+    assert dumps(forged) == dumps(message)
 
 
 def test_a_bare_line_break_inside_a_text_breaks_nothing() -> None:
