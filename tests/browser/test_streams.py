@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
-from playwright.sync_api import expect
+from playwright.sync_api import WebSocketRoute, expect
 
 from tests.browser import growth
 from tests.browser.chat import Chat, body, contents
@@ -22,6 +24,12 @@ CUT_MS = 3_000
 def await_word(chat: Chat, word: str) -> None:
     """Wait until the answer that is being written has got so far."""
     expect(body(chat.live_answer)).to_contain_text(word)
+
+
+def newest_request(chat: Chat) -> dict[str, Any]:
+    """The last request that the demo model got, and what became of it."""
+    seen = json.loads(chat.page.request.get("/demo-model/v1/requests").text())["data"]
+    return dict(seen[-1])
 
 
 def flat(text: str) -> str:
@@ -125,12 +133,31 @@ def test_stop_keeps_what_was_seen_also_after_a_reload(open_chat: OpenChat, alice
     stored = contents(alice, session)[1]
     assert flat(stored) == flat(seen)
     assert flat(chat.answer_text(0)) == flat(seen)
+    assert newest_request(chat)["_outcome"] == "client_gone"  # the model does not compute on
     chat.page.reload()
     expect(chat.messages).to_contain_text(f"Stopped by you after {len(stored)} characters")
     assert flat(chat.answer_text(0)) == flat(seen)
     chat.try_again.click()
     expect(chat.messages).to_contain_text("2 answers so far")
     assert contents(alice, session)[1] == TEXT
+
+
+def test_a_follow_up_during_an_answer_waits_in_the_box_for_its_end(
+    open_chat: OpenChat, alice: Person
+) -> None:
+    session = alice.new_session()
+    chat = open_chat(alice, session)
+    chat.send(growth.slowly(TEXT, ms=15))
+    await_word(chat, "n1")
+    chat.send("demo: context")
+    expect(chat.notice).to_contain_text("The answer is still being written")
+    expect(chat.box).to_have_value("demo: context")
+    expect(chat.finished_answers).to_have_count(1)
+    chat.box.press("Enter")
+    expect(chat.finished_answers).to_have_count(2)
+    stored = alice.messages(session)
+    assert stored[2]["parent"] == stored[1]["id"]
+    assert stored[1]["content"] == TEXT
 
 
 def test_a_message_right_after_stop_follows_the_stopped_answer(
@@ -196,3 +223,44 @@ def test_a_message_written_during_a_cut_is_sent_once_when_the_connection_is_back
         expect(chat.finished_answers).to_have_count(1)
         assert chat.question_texts() == ["Into the cut"]
     assert len(contents(alice, session)) == 2
+
+
+def test_a_message_whose_acceptance_was_lost_is_sent_again_and_becomes_one_turn(
+    open_page: OpenPage, alice: Person
+) -> None:
+    session = alice.new_session()
+    page = open_page(alice)
+    chat = Chat(page)
+    lines: list[WebSocketRoute] = []
+    sent: list[str] = []
+
+    def relay(line: WebSocketRoute) -> None:
+        """The first line goes deaf after its greeting; what the page sends arrives all the same."""
+        lines.append(line)
+        is_deaf = len(lines) == 1
+        there = line.connect_to_server()
+
+        def inwards(frame: str | bytes) -> None:
+            if not is_deaf or "session.ready" in str(frame):
+                line.send(frame)
+
+        def outwards(frame: str | bytes) -> None:
+            said = json.loads(frame)
+            if said["type"] == "message.send":
+                sent.append(said["client_id"])
+            there.send(frame)
+
+        there.on_message(inwards)
+        line.on_message(outwards)
+
+    page.route_web_socket("**/ws/chat/**", relay)
+    chat.open(session)
+    chat.send("Once")
+    expect(chat.messages).to_contain_text("Sending")
+    while not contents(alice, session):
+        page.wait_for_timeout(20)  # lets the relay work
+    lines[0].close()
+    expect(chat.finished_answers).to_have_count(1)
+    assert len(sent) == 2
+    assert len(set(sent)) == 1
+    assert contents(alice, session)[::2] == ["Once"]
