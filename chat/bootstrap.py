@@ -22,6 +22,7 @@ OPENAI_WINDOW, OPENAI_OUTPUT = 128_000, 16_384
 OTHER_WINDOW, OTHER_OUTPUT = 32_768, 4_096  # what models elsewhere usually have at least
 
 PROMPT = "You are a friendly assistant. Answer in the language of the question, and be brief."
+STRIDE = 6  # a third of the usual 20 messages: docs/memory.md, "What a stride saves"
 BRIEF_PROMPT = "You are a friendly assistant. Answer in one sentence."
 
 
@@ -75,7 +76,12 @@ def make_openai_assistant() -> Iterator[str]:
         yield from follow(endpoint, named)
     assistant, is_new = Assistant.objects.get_or_create(
         slug="openai",
-        defaults={"name": "Assistant", "endpoint": endpoint, "system_prompt": PROMPT},
+        defaults={
+            "name": "Assistant",
+            "endpoint": endpoint,
+            "system_prompt": PROMPT,
+            "stride": STRIDE,
+        },
     )
     if is_new:
         become_default(assistant)

@@ -1,4 +1,4 @@
-"""Whole conversations: limits that hold for a hundred turns, writers side by side, seeds' rows."""
+"""Whole conversations: limits that hold for hundreds of turns, writers side by side, seeds' rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def small_session(fake_endpoint: FakeEndpoint, **assistant: Any) -> ChatSession:
     return builders.chat_session(assistant=builders.assistant(endpoint=endpoint, **assistant))
 
 
-async def test_an_endpoint_with_512_tokens_never_refuses_any_of_100_turns(
+async def test_an_endpoint_with_512_tokens_never_refuses_any_of_300_turns(
     fake_endpoint: FakeEndpoint,
 ) -> None:
     chat_session = await sync_to_async(small_session)(fake_endpoint)
@@ -52,14 +52,14 @@ async def test_an_endpoint_with_512_tokens_never_refuses_any_of_100_turns(
     fake_endpoint.default = lambda body: answer(
         "".join(chance.choices(WORDS[chance.choice(list(WORDS))], k=chance.randint(1, 12)))
     )
-    for number in range(100):
+    for number in range(300):
         kind = list(WORDS)[number % len(WORDS)]
         text = "".join(chance.choices(WORDS[kind], k=chance.randint(1, 25)))
         turn = await say(chat_session, text)
         assert turn.status == "completed", (number, kind, turn.error_code, turn.error_detail)
         assert sent(fake_endpoint)[-1] == text
         assert fake_endpoint.requests[-1].body["max_tokens"] == 64
-    assert len(fake_endpoint.requests) == 100
+    assert len(fake_endpoint.requests) == 300
     manifest = (await ContextRecord.objects.aget(turn=turn)).manifest
     assert manifest["left_out"]
     assert manifest["tokens"] <= 512 - 64 - 10
