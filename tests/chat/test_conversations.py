@@ -50,7 +50,7 @@ async def test_an_endpoint_with_512_tokens_never_refuses_any_of_300_turns(
     fake_endpoint.reject_above = 512
     chance = random.Random(7)
     fake_endpoint.default = lambda body: answer(
-        "".join(chance.choices(WORDS[chance.choice(list(WORDS))], k=chance.randint(1, 12)))
+        "ok " + "".join(chance.choices(WORDS[chance.choice(list(WORDS))], k=chance.randint(1, 12)))
     )
     for number in range(300):
         kind = list(WORDS)[number % len(WORDS)]
