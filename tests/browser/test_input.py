@@ -248,6 +248,13 @@ def test_a_slash_offers_the_commands_and_the_keyboard_chooses_one(chat: Chat) ->
     expect(chat.questions).to_have_count(0)
 
 
+def test_a_whole_command_is_run_by_enter(chat: Chat) -> None:
+    chat.box.press_sequentially("/new")
+    chat.box.press("Enter")
+    expect(chat.page.get_by_role("heading", name="Whom would you like to talk to?")).to_be_visible()
+    expect(chat.questions).to_have_count(0)
+
+
 def test_a_command_in_a_bad_form_is_explained_and_stays_in_the_box(
     chat: Chat, alice: Person, session: str
 ) -> None:
