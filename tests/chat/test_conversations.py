@@ -1,4 +1,4 @@
-"""Whole conversations: limits that hold for hundreds of turns, writers side by side, seeds' rows."""
+"""Whole conversations: limits that hold for hundreds of turns, writers side by side."""
 
 from __future__ import annotations
 
