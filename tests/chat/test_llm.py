@@ -580,12 +580,12 @@ async def test_the_whole_call_has_a_deadline(fake_endpoint: FakeEndpoint) -> Non
 async def test_retries_stay_inside_the_deadline(
     fake_endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "FIRST_BACKOFF", 0.3)
+    monkeypatch.setattr(calls, "FIRST_BACKOFF", 1.0)
     fake_endpoint.default = lambda body: failure(500)
     started = time.monotonic()
-    _, error = await read_until_error(fake_endpoint.spec(timeout=0.5, max_retries=10))
+    _, error = await read_until_error(fake_endpoint.spec(timeout=2.0, max_retries=10))
     assert error.code == "provider_error"
-    assert time.monotonic() - started < 0.6
+    assert time.monotonic() - started < 2.5
 
 
 async def test_nobody_listens_there() -> None:
