@@ -1,7 +1,7 @@
 """Chromium against a real server process; a complaint in the console fails the test.
 
 Playwright's synchronous interface keeps an event loop in this thread while it runs, so it lives as
-long as one module; and these tests ask the database through the page, not through the ORM.
+long as this folder's tests; and these tests ask the database through the page, not through the ORM.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def alice(person: SignIn, site: Server) -> Person:
     return person(site, "alice")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     executable = services.chromium_path()
     with sync_playwright() as playwright:
