@@ -10,8 +10,6 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.clients import Frame, Person
 
-HISTORY_CALL = "**/api/v1/sessions/*/messages/?**"
-
 
 class Chat:
     """One window with the chat page in it."""

@@ -50,7 +50,7 @@ def test_the_first_message_makes_a_session_that_is_named_after_it(
     open_chat: OpenChat, person: SignIn, site: Server
 ) -> None:
     bob = person(site, "bob")
-    chat = Chat(open_chat(bob, bob.new_session()).page)
+    chat = open_chat(bob, bob.new_session())
     chat.page.get_by_role("button", name="New chat").click()
     chat.page.get_by_role("dialog").get_by_role("button", name="Demo, short memory").click()
     chat.wait_until_online()
