@@ -25,7 +25,16 @@ POSITIVE = [
     "CHAT_SOCKETS_PER_USER",
     "CHAT_IDLE_SECONDS",
     "CHAT_TEMPORARY_HOURS",
+    "CHAT_SUMMARY_MAX_TOKENS",
+    "CHAT_SUMMARY_CHUNK_TOKENS",
+    "CHAT_PREFERENCE_TOKENS",
+    "CHAT_FOLLOW_UP_TASKS",
+    "CHAT_FOLLOW_UP_SECONDS",
+    "CHAT_TOOL_ROUNDS",
+    "CHAT_TOOL_SECONDS",
+    "CHAT_TOOL_RESULT_CHARS",
 ]
+PREFERENCE_MODES = ("confirm", "auto", "off")
 
 
 @register(Tags.security)
@@ -75,6 +84,20 @@ def context_margin(app_configs: Any, **kwargs: Any) -> list[Error]:
             f"CHAT_CONTEXT_MARGIN_PERCENT is {settings.CHAT_CONTEXT_MARGIN_PERCENT}.",
             hint="Set it between 0 and 50.",
             id="chat.E003",
+        )
+    ]
+
+
+@register(Tags.compatibility)
+def preferences_mode(app_configs: Any, **kwargs: Any) -> list[Error]:
+    """chat.E006: no way of dealing with preferences that were found."""
+    if settings.CHAT_PREFERENCES_MODE in PREFERENCE_MODES:
+        return []
+    return [
+        Error(
+            f"CHAT_PREFERENCES_MODE is {settings.CHAT_PREFERENCES_MODE!r}.",
+            hint=f"Set it to one of {', '.join(PREFERENCE_MODES)}.",
+            id="chat.E006",
         )
     ]
 

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db.models import Sum
 
 from chat.models import Assistant, AssistantDocument
-from chat.search import WordIndex
+from chat.search.pieces import WordIndex
 from memory.references import Passage, Question
 from memory.text import clean
 

@@ -298,6 +298,39 @@ CHAT_REFERENCE_PASSAGES = integer("CHAT_REFERENCE_PASSAGES", 5)
 CHAT_DOCUMENT_MAX_BYTES = integer("CHAT_DOCUMENT_MAX_BYTES", 1_000_000)
 CHAT_DOCUMENTS_MAX_BYTES = integer("CHAT_DOCUMENTS_MAX_BYTES", 5_000_000)
 
+# --- Summaries, titles, preferences: made after a turn ----------------------------------------------
+
+CHAT_MEMORY_STORE = env.str("CHAT_MEMORY_STORE", default="memory.stores.DatabaseStore")
+CHAT_SUMMARY_MAX_TOKENS = integer("CHAT_SUMMARY_MAX_TOKENS", 800)
+CHAT_SUMMARY_CHUNK_TOKENS = integer("CHAT_SUMMARY_CHUNK_TOKENS", 6_000)
+CHAT_DIGEST_ENABLED = boolean("CHAT_DIGEST_ENABLED", True)
+CHAT_TITLES_ENABLED = boolean("CHAT_TITLES_ENABLED", True)
+CHAT_TITLE_PROMPT = env.str("CHAT_TITLE_PROMPT", default="")
+CHAT_PREFERENCES_MODE = env.str("CHAT_PREFERENCES_MODE", default="confirm")
+CHAT_PREFERENCE_TOKENS = integer("CHAT_PREFERENCE_TOKENS", 800)
+CHAT_FOLLOW_UPS_IN_WEB = boolean("CHAT_FOLLOW_UPS_IN_WEB", True)
+CHAT_FOLLOW_UP_TASKS = integer("CHAT_FOLLOW_UP_TASKS", 2)
+CHAT_FOLLOW_UP_SECONDS = integer("CHAT_FOLLOW_UP_SECONDS", 120)
+
+# --- Search -----------------------------------------------------------------------------------------
+
+CHAT_SEARCH_EMBEDDINGS = env.str("CHAT_SEARCH_EMBEDDINGS", default="")
+
+# --- Tools ------------------------------------------------------------------------------------------
+
+CHAT_TOOLS = env.list(
+    "CHAT_TOOLS",
+    default=[
+        "chat.tools.clock.CURRENT_TIME",
+        "chat.tools.preferences.REMEMBER",
+        "chat.tools.preferences.FORGET",
+        "chat.tools.history.SEARCH_HISTORY",
+    ],
+)
+CHAT_TOOL_ROUNDS = integer("CHAT_TOOL_ROUNDS", 5)
+CHAT_TOOL_SECONDS = integer("CHAT_TOOL_SECONDS", 20)
+CHAT_TOOL_RESULT_CHARS = integer("CHAT_TOOL_RESULT_CHARS", 8_000)
+
 # --- Turns ----------------------------------------------------------------------------------------
 
 CHAT_LEASE_SECONDS = integer("CHAT_LEASE_SECONDS", 15)

@@ -39,6 +39,26 @@ class PreferenceText:
     origin: str
 
 
+@dataclass(frozen=True)
+class SummaryText:
+    """What stands for the older part of this conversation."""
+
+    id: int
+    version: int
+    text: str
+    covers_from: int
+    covers_through: int
+
+
+@dataclass(frozen=True)
+class DigestText:
+    """Who the user is, out of other conversations. `sources` are the ids of those sessions."""
+
+    id: int
+    text: str
+    sources: tuple[str, ...] = ()
+
+
 def preference_block(preferences: Sequence[PreferenceText]) -> str:
     """The block that stands before the current input; nothing in it can close it."""
     return _OPEN + "".join(preference_line(each) for each in preferences) + _CLOSE

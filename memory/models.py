@@ -94,6 +94,9 @@ class UserPreference(models.Model):
     quote = models.TextField(blank=True)
     confidence = models.FloatField(null=True, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="The newest request that carried it."
+    )
     superseded_by = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="supersedes"
     )
@@ -122,3 +125,115 @@ class UserPreference(models.Model):
         self.key_digest = key_digest(self.key)
         self.is_current = True if self.status == self.Status.ACTIVE else None
         super().save(*args, **kwargs)
+
+
+class ForgottenPreference(models.Model):
+    """What a person had deleted, as keyed hashes, so that old messages do not bring it back."""
+
+    class Kind(models.TextChoices):
+        KEY = "key", "Key"
+        TEXT = "text", "Text"
+        QUOTE = "quote", "Quote"
+        SOURCE = "source", "Message that it came from"
+
+    tenant = models.ForeignKey(
+        "chat.Tenant", on_delete=models.CASCADE, related_name="forgotten_preferences"
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="forgotten_preferences"
+    )
+    kind = models.CharField(max_length=6, choices=Kind.choices)
+    digest = models.CharField(max_length=64, help_text="HMAC-SHA-256, in hex.")
+    forgotten_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "forgotten preference"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "user", "kind", "digest"], name="memory_forgotten_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"forgotten preference {self.pk}"
+
+
+class ConversationSummary(models.Model):
+    """What stands for the older turns of a session's branch. Never changed: a new version is made.
+
+    It may be used only while `last_message`, the newest that it covers, is on the chosen branch:
+    then every message before it is.
+    """
+
+    chat_session = models.ForeignKey(
+        "chat.ChatSession",
+        verbose_name="session",
+        on_delete=models.CASCADE,
+        related_name="summaries",
+    )
+    version = models.PositiveIntegerField()
+    text = models.TextField(help_text="As it is sent, without the block around it.")
+    items = models.JSONField(help_text='[{"kind", "text", "seq"}] each, in the order of `text`.')
+    covers_from = models.BigIntegerField()
+    covers_through = models.BigIntegerField()
+    last_message = models.UUIDField(help_text="Id of the message at `covers_through`.")
+    turns = models.JSONField(default=list, help_text="Ids of the turns that this version added.")
+    memory_epoch = models.PositiveIntegerField()
+    endpoint_name = models.CharField("endpoint", max_length=100)
+    model_name = models.CharField("model", max_length=200)
+    token_count = models.PositiveIntegerField(help_text="Of `text`, by our count.")
+    token_encoding = models.CharField(max_length=20)
+    source_tokens = models.PositiveIntegerField(help_text="Of what it stands for.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "summary"
+        verbose_name_plural = "summaries"
+        ordering = ["chat_session_id", "-version"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["chat_session", "version"], name="memory_summary_version"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"summary {self.pk}"
+
+
+class UserDigest(models.Model):
+    """Who a person is and what they are busy with, in a few lines, made from summaries.
+
+    An empty `text` is a digest that was deleted: only summaries made after `made_after` count.
+    """
+
+    tenant = models.ForeignKey("chat.Tenant", on_delete=models.CASCADE, related_name="user_digests")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="chat_digests"
+    )
+    text = models.TextField(blank=True)
+    sources = models.JSONField(
+        default=list, blank=True, help_text="Ids of the sessions whose summaries it was made from."
+    )
+    is_enabled = models.BooleanField(default=True)
+    origin = models.CharField(
+        max_length=6,
+        choices=[
+            ("model", "Made from summaries"),
+            ("user", "Written by the user"),
+            ("admin", "Written by staff"),
+        ],
+        default="model",
+    )
+    made_after = models.DateTimeField(null=True, blank=True)
+    revision = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name = "digest"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "user"], name="memory_digest_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"digest {self.pk}"

@@ -4,7 +4,7 @@ import uuid
 
 from django.db import models
 
-from chat.models.sessions import ChatSession, ChatTurn
+from chat.models.sessions import ChatMessage, ChatSession, ChatTurn
 
 
 class ContextPart(models.Model):
@@ -66,3 +66,33 @@ class ContextRecord(models.Model):
 
     def __str__(self) -> str:
         return str(self.pk)
+
+
+class DerivedText(models.Model):
+    """A text that holds words from elsewhere: a block that was sent, or what a tool recalled.
+
+    It names where they came from, so that forgetting the source finds every copy.
+    """
+
+    chat_session = models.ForeignKey(
+        ChatSession, on_delete=models.CASCADE, related_name="derived_texts"
+    )
+    part = models.ForeignKey(
+        ContextPart, null=True, blank=True, on_delete=models.CASCADE, related_name="sources"
+    )
+    message = models.ForeignKey(
+        ChatMessage, null=True, blank=True, on_delete=models.CASCADE, related_name="sources"
+    )
+    source_session = models.UUIDField(null=True, blank=True)
+    source_seq = models.BigIntegerField(null=True, blank=True)
+    source_preference = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = "derived text"
+        indexes = [
+            models.Index(fields=["source_session", "source_seq"], name="chat_derived_session"),
+            models.Index(fields=["source_preference"], name="chat_derived_preference"),
+        ]
+
+    def __str__(self) -> str:
+        return f"derived text {self.pk}"

@@ -16,7 +16,8 @@ from chat.models.tenants import Tenant
 
 class ChatSession(models.Model):
     class TitleSource(models.TextChoices):
-        AUTO = "auto", "made here"
+        AUTO = "auto", "a line of the first message"
+        MODEL = "model", "made by a model"
         USER = "user", "given by the user"
 
     class ReviewState(models.TextChoices):
@@ -35,7 +36,7 @@ class ChatSession(models.Model):
     assistant = models.ForeignKey(Assistant, on_delete=models.PROTECT, related_name="chat_sessions")
     title = models.CharField(max_length=200, blank=True)
     title_source = models.CharField(
-        max_length=4, choices=TitleSource.choices, default=TitleSource.AUTO
+        max_length=5, choices=TitleSource.choices, default=TitleSource.AUTO
     )
     is_pinned = models.BooleanField(default=False)
     is_archived = models.BooleanField(default=False)
@@ -55,6 +56,9 @@ class ChatSession(models.Model):
         help_text="A pause of CHAT_MEMORY_IDLE_DAYS put messages up to here out of the window.",
     )
     memory_epoch = models.PositiveIntegerField(default=0)
+    extracted_through = models.BigIntegerField(
+        default=0, help_text="Messages up to here were searched for preferences."
+    )
 
     next_seq = models.BigIntegerField(default=1)
     head = models.ForeignKey(
@@ -75,6 +79,14 @@ class ChatSession(models.Model):
     review_state = models.CharField(
         max_length=10, choices=ReviewState.choices, default=ReviewState.NONE
     )
+    review_claimed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="claimed_reviews",
+    )
+    review_claimed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         verbose_name = "session"
@@ -85,6 +97,7 @@ class ChatSession(models.Model):
             ),
             models.Index(fields=["-last_active_at", "-id"], name="chat_session_recent"),
             models.Index(fields=["lease_expires_at"], name="chat_session_lease"),
+            models.Index(fields=["review_state", "id"], name="chat_session_review"),
         ]
 
     def __str__(self) -> str:
@@ -149,6 +162,10 @@ class ChatTurn(models.Model):
                 fields=["chat_session", "client_id"], name="chat_turn_client_id"
             ),
         ]
+        indexes = [
+            models.Index(fields=["status", "started_at"], name="chat_turn_status"),
+            models.Index(fields=["started_at"], name="chat_turn_started"),
+        ]
 
     def __str__(self) -> str:
         return str(self.pk)
@@ -183,6 +200,7 @@ class ChatMessage(models.Model):
     tool_call_id = models.CharField(max_length=200, blank=True)
     name = models.CharField(max_length=100, blank=True)
     is_partial = models.BooleanField(default=False)
+    is_error = models.BooleanField(default=False, help_text="Of a tool: it failed.")
     token_count = models.PositiveIntegerField(null=True, blank=True)
     token_encoding = models.CharField(max_length=20, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -190,7 +208,14 @@ class ChatMessage(models.Model):
 
     class Meta:
         verbose_name = "message"
-        permissions = [("read_message_content", "Can read the text of messages and contexts")]
+        permissions = [
+            ("read_message_content", "Can read the text of messages and contexts"),
+            ("view_context", "Can see what requests were made of"),
+            ("export_metadata", "Can export everything but text"),
+            ("export_text", "Can export text"),
+            ("redact", "Can redact messages"),
+            ("manage_memory", "Can change and delete what is remembered"),
+        ]
         ordering = ["chat_session_id", "seq"]
         constraints = [
             models.UniqueConstraint(fields=["chat_session", "seq"], name="chat_message_seq")

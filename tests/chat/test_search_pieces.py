@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chat.search import WordIndex, question_tokens, tokens
+from chat.search.pieces import WordIndex
+from memory.words import question_tokens, tokens
 
 PIECES = [
     "Refunds are paid within 14 days.",

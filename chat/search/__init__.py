@@ -1,0 +1,1 @@
+"""Search by words: over pieces of documents, and over messages."""
