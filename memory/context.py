@@ -1,9 +1,10 @@
 """Building one model request: the messages in order, and the manifest of what they are.
 
-A request is the assistant's prompt (system), the window of the history, and the current input,
-once and last. What is remembered about the user and what was found for the input stand in blocks
-at the head of the current input, as data. The manifest says of every message what it is and what
-it costs, and which ranges of the history were left out and why; it never grows with the history.
+A request is the assistant's prompt (system), the window of the history, the current input, once,
+and what the running turn has done since. What is remembered about the user and what was found for
+the input stand in blocks at the head of the current input, as data. The manifest says of every
+message what it is and what it costs, and which ranges of the history were left out and why; it
+never grows with the history.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 
 from memory.blocks import PreferenceText
 from memory.input_blocks import BUDGET, with_preferences, with_references
-from memory.messages import Message
 from memory.parts import (
     ContextMessage,
     HistoryMessage,
@@ -29,6 +29,7 @@ from memory.parts import (
     sent_tokens,
 )
 from memory.references import References
+from memory.running_turn import answered_calls, as_repaired, running_parts
 from memory.window import ORPHAN_TOOL, exchanges, repair_tools
 
 __all__ = [
@@ -113,13 +114,20 @@ class Assembled:
 
 
 class InputTooLong(Exception):
-    """The current input does not fit, even alone with the prompt."""
+    """The current input, and what its turn has done since, do not fit, even alone with the prompt.
+
+    `tokens` are those of both, `running` those of what came after the input.
+    """
 
     code = "input_too_long"
 
-    def __init__(self, tokens: int, limit: int) -> None:
-        self.tokens, self.limit = tokens, limit
-        super().__init__(f"The message has {tokens:,} tokens; at most {limit:,} fit. Shorten it.")
+    def __init__(self, tokens: int, limit: int, running: int = 0) -> None:
+        self.tokens, self.limit, self.running = tokens, limit, running
+        found, advice = f"The message has {tokens:,} tokens", "Shorten it."
+        if running:
+            found = f"The message and what was done for it so far have {tokens:,} tokens"
+            advice = "Ask for less at once."
+        super().__init__(f"{found}; at most {limit:,} fit. {advice}")
 
 
 class PromptTooLong(Exception):
@@ -140,6 +148,7 @@ def assemble(
     prompt: str,
     window: Window,
     current: HistoryMessage,
+    running: Sequence[HistoryMessage] = (),
     preferences: Sequence[PreferenceText] = (),
     references: References = NONE_FOUND,
     budget: Budget,
@@ -148,10 +157,12 @@ def assemble(
     beside: int = 0,
     strict_roles: bool = False,
 ) -> Assembled:
-    """The request for `current`: prompt, window, and the input once and last.
+    """The request for `current`: prompt, window, the input once, and behind it the running turn.
 
-    `preferences` and the passages of `references` come best first. Where tokens are short the
-    passages are given up from the last one on, then the preferences, then the oldest exchanges.
+    `running` are the messages of the turn after its input: calls and their results. They are never
+    given up; a result that is too large is shortened, and says so. `preferences` and the passages
+    of `references` come best first. Where tokens are short the passages are given up from the last
+    one on, then the preferences, then the oldest exchanges.
     `correction` is reported / counted tokens of the endpoint, `beside` the tokens of what travels
     beside the messages, `strict_roles` as in `memory.parts.Scale`.
     Raises PromptTooLong or InputTooLong when what may not be given up does not fit.
@@ -159,8 +170,12 @@ def assemble(
     scale = Scale(encoding, budget.limit, correction, beside, strict_roles)
     system = prompt_part(prompt, scale)
     plain = input_part(current, scale)
-    fixed = scale.total(system)
-    _require_room(fixed, plain.tokens, scale)
+    alone = scale.total(system)
+    _require_prompt(alone, scale)
+    done, undone = answered_calls(running)
+    ahead = running_parts(done, alone + plain.tokens, scale)
+    fixed = alone + sum(part.tokens for part in ahead)
+    _require_input(plain.tokens, alone, fixed, scale)
     groups, unsent = sendable(_before(window.messages, current))
     if strict_roles and not system:
         groups, unsent = _beginning_with_user(groups, unsent)
@@ -170,11 +185,12 @@ def assemble(
     evidence = with_references(final, references, fixed + spoken, scale)
     final = evidence.part
     given_up = _give_up_oldest(history, fixed + final.tokens, scale)
-    parts = _ordered(system, history[given_up:], final, scale)
+    parts = _ordered(system, history[given_up:], [final, *ahead], scale)
     while given_up < len(history) and not scale.fits(scale.total(parts)):
         given_up += 1  # joining two texts may cost a token or two
-        parts = _ordered(system, history[given_up:], final, scale)
+        parts = _ordered(system, history[given_up:], [final, *ahead], scale)
     left_out = [*window.left_out, *unsent, *_given_up_range(groups[:given_up])]
+    left_out += [_one(each, ORPHAN_TOOL) for each in undone]
     manifest = {
         **_figures(parts, scale),
         "left_out": [
@@ -195,10 +211,10 @@ def assemble(
 
 
 def _ordered(
-    system: Sequence[Part], history: Sequence[Sequence[Part]], final: Part, scale: Scale
+    system: Sequence[Part], history: Sequence[Sequence[Part]], turn: Sequence[Part], scale: Scale
 ) -> list[Part]:
     spoken = joined([part for group in history for part in group], scale)
-    return headed(system, [*spoken, final], scale)
+    return headed(system, [*spoken, *turn], scale)
 
 
 # --- What may be sent -----------------------------------------------------------------------------
@@ -218,7 +234,7 @@ def sendable(
         [each.message for each in spoken], drop_unanswered=True, still_running=False
     )
     unsent += [_one(spoken[index], ORPHAN_TOOL) for index in repaired.dropped]
-    kept = [_repaired(spoken[index], message) for index, message in repaired.kept]
+    kept = [as_repaired(spoken[index], message) for index, message in repaired.kept]
     groups = []
     for group in exchanges(kept, lambda each: each.message.role):
         if any(each.message.role == "assistant" and each.message.has_text for each in group):
@@ -235,11 +251,6 @@ def _beginning_with_user(
     if not groups or groups[0][0].message.role == "user":
         return groups, unsent
     return groups[1:], [*unsent, *(_one(each, STRICT_ROLES) for each in groups[0])]
-
-
-def _repaired(found: HistoryMessage, message: Message) -> HistoryMessage:
-    """`found` as it can be sent: without calls that have no results it costs less than stored."""
-    return found if message == found.message else replace(found, message=message, tokens=None)
 
 
 def merged(ranges: Sequence[LeftOut]) -> list[LeftOut]:
@@ -265,11 +276,20 @@ def _before(messages: Sequence[HistoryMessage], current: HistoryMessage) -> list
     return [each for each in messages if each.id != current.id and each.seq < current.seq]
 
 
-def _require_room(fixed: int, input_tokens: int, scale: Scale) -> None:
-    if not scale.fits(fixed):
-        raise PromptTooLong(scale.charged(fixed), scale.limit)
-    if not scale.fits(fixed + input_tokens):
-        raise InputTooLong(scale.charged(input_tokens), scale.limit - scale.charged(fixed))
+def _require_prompt(alone: int, scale: Scale) -> None:
+    if not scale.fits(alone):
+        raise PromptTooLong(scale.charged(alone), scale.limit)
+
+
+def _require_input(tokens: int, alone: int, fixed: int, scale: Scale) -> None:
+    """`alone` is what the prompt costs, `fixed` that and the running turn."""
+    if not scale.fits(fixed + tokens):
+        running = fixed - alone
+        raise InputTooLong(
+            scale.charged(tokens + running),
+            scale.limit - scale.charged(alone),
+            scale.charged(running),
+        )
 
 
 def _give_up_oldest(history: Sequence[Sequence[Part]], others: int, scale: Scale) -> int:

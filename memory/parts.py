@@ -38,7 +38,7 @@ class ContextMessage:
     """Id of the stored message when it is sent exactly as {role, content} of its row, and `parts`
     are the row's."""
     kind: str
-    """ "prompt", "history" or "input", as in the manifest."""
+    """ "prompt", "history", "input" or "running", as in the manifest."""
     owner: str
     """ "operator": the installation's own text; "session": text that derives from a user."""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -70,6 +70,11 @@ class Scale:
     def fits(self, tokens: int) -> bool:
         return self.charged(tokens) <= self.limit
 
+    def room_beside(self, tokens: int) -> int:
+        """How many tokens more fit beside `tokens`; below 0 when those alone are too many."""
+        room = math.floor(self.limit / max(1.0, self.correction))
+        return room - tokens if self.fits(room) else room - tokens - 1
+
     def total(self, parts: Sequence[Part]) -> int:
         """What a request of `parts` costs, as it is counted."""
         return REQUEST_OVERHEAD + self.beside + sum(part.tokens for part in parts)
@@ -93,14 +98,14 @@ def prompt_part(prompt: str, scale: Scale) -> list[Part]:
     return [_counted(sent, {"ids": []}, scale)]
 
 
-def history_part(message: HistoryMessage, scale: Scale) -> Part:
+def history_part(message: HistoryMessage, scale: Scale, kind: str = "history") -> Part:
     inner = message.message
     exact = not (message.is_partial or message.mark or inner.tool_calls or inner.role == "tool")
     sent = ContextMessage(
         inner.role,
         sent_text(message),
         message.id if exact else None,
-        "history",
+        kind,
         "session",
         inner.tool_calls,
         inner.tool_call_id,
