@@ -1,28 +1,33 @@
 """What is due after a turn: marked in the transaction that makes it due, claimed by conditional
 UPDATE, deleted when done.
 
-A claim that is not given back within CHAT_FOLLOW_UP_SECONDS may be taken over. Times are the
-database's. Everything here is synchronous.
+A claim that is not given back within one and a half CHAT_FOLLOW_UP_SECONDS may be taken over: its
+worker has died, which counts as a failed attempt. Times are the database's. Everything here is
+synchronous.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import DateTimeField, ExpressionWrapper, F, Q
+from django.db.models import DateTimeField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
 from chat.models import FollowUp
+from memory.text import clean
 
 Kind = FollowUp.Kind
 FIRST_BACKOFF = 30.0  # seconds; doubles with every failure
-LONGEST_BACKOFF = 3600.0
+LONGEST_BACKOFF = 86_400.0
 ERROR_LENGTH = 500
+WORKER_LOST = "worker_lost: whoever was doing this died or hung."
+ANEW = ":anew"  # ends the subject of a summary that is to be made from the history alone
 
 
 @dataclass(frozen=True)
@@ -44,62 +49,91 @@ def mark(kind: str, subject: str, session_id: uuid.UUID | None = None, delay: fl
 
     A failed follow-up keeps its backoff: only its `version` is raised.
     """
-    if FollowUp.objects.filter(kind=kind, subject=subject).update(version=F("version") + 1):
-        return
-    FollowUp.objects.bulk_create(
-        [FollowUp(kind=kind, subject=subject, chat_session_id=session_id, due_at=_later(delay))],
-        ignore_conflicts=True,
-    )
+    mark_kinds([kind], subject, session_id, delay)
 
 
 def mark_session(kind: str, session_id: uuid.UUID, delay: float = 0.0) -> None:
     mark(kind, str(session_id), session_id, delay)
 
 
-def claim(limit: int) -> list[Claim]:
-    """Claim at most `limit` follow-ups that are due, oldest first."""
+def mark_kinds(
+    kinds: Iterable[str], subject: str, session_id: uuid.UUID | None = None, delay: float = 0.0
+) -> None:
+    """`mark` of several kinds at once, in two statements.
+
+    Inserted first: a row that somebody inserts at the same time is then seen, and raised.
+    """
+    rows = [
+        FollowUp(
+            kind=kind, subject=subject, chat_session_id=session_id, due_at=_later(delay), version=0
+        )
+        for kind in kinds
+    ]
+    if rows:
+        FollowUp.objects.bulk_create(rows, ignore_conflicts=True)
+        marked = FollowUp.objects.filter(kind__in=[row.kind for row in rows], subject=subject)
+        marked.update(version=F("version") + 1)
+
+
+def claim(limit: int, kinds: Collection[str] = Kind.values) -> list[Claim]:
+    """Claim at most `limit` follow-ups of these kinds that are due, the longest waiting first."""
     free = Q(claimed_until=None) | Q(claimed_until__lt=Now())
-    due = FollowUp.objects.filter(free, due_at__lte=Now()).order_by("due_at", "id")
+    due = FollowUp.objects.filter(free, kind__in=kinds, due_at__lte=Now())
     claims = []
-    for row in list(due[:limit]):
+    for row in list(due.order_by("due_at", "id")[:limit]):
         token = uuid.uuid4().hex
-        taken = FollowUp.objects.filter(free, pk=row.pk, version=row.version).update(
-            claimed_by=token, claimed_until=_later(settings.CHAT_FOLLOW_UP_SECONDS * 1.5)
+        lost = {"attempts": row.attempts + 1, "last_error": WORKER_LOST} if row.claimed_by else {}
+        taken = FollowUp.objects.filter(
+            free, pk=row.pk, version=row.version, claimed_by=row.claimed_by
+        ).update(
+            claimed_by=token, claimed_until=_later(settings.CHAT_FOLLOW_UP_SECONDS * 1.5), **lost
         )
         if taken:
+            attempts = row.attempts + bool(lost)
+            session_id = row.chat_session_id
             claims.append(
-                Claim(
-                    row.pk,
-                    row.kind,
-                    row.subject,
-                    row.chat_session_id,
-                    row.version,
-                    row.attempts,
-                    token,
-                )
+                Claim(row.pk, row.kind, row.subject, session_id, row.version, attempts, token)
             )
     return claims
 
 
 def done(claim: Claim) -> None:
     """The work is done; what was made due again meanwhile stays due."""
-    mine = FollowUp.objects.filter(pk=claim.id, claimed_by=claim.token)
     with transaction.atomic():
-        if not mine.filter(version=claim.version).delete()[0]:
-            mine.update(claimed_by="", claimed_until=None, attempts=0, last_error="", due_at=Now())
+        if not _mine(claim).filter(version=claim.version).delete()[0]:
+            again(claim)
+
+
+def again(claim: Claim) -> None:
+    """A part of the work is done, and the rest is due at once."""
+    _mine(claim).update(claimed_by="", claimed_until=None, attempts=0, last_error="", due_at=Now())
+
+
+def give_back(claim: Claim) -> None:
+    """Nothing was done: somebody else may do it at once, and no failure is counted."""
+    _mine(claim).update(claimed_by="", claimed_until=None)
 
 
 def failed(claim: Claim, error: str) -> float:
     """Try again later; the seconds until then. `error` is a code and a short text, no secrets."""
     wait = min(FIRST_BACKOFF * 2.0**claim.attempts, LONGEST_BACKOFF)
-    FollowUp.objects.filter(pk=claim.id, claimed_by=claim.token).update(
+    _mine(claim).update(
         claimed_by="",
         claimed_until=None,
         attempts=claim.attempts + 1,
-        last_error=error[:ERROR_LENGTH],
+        last_error=clean(error)[:ERROR_LENGTH],
         due_at=_later(wait),
     )
     return wait
+
+
+def try_now(ids: Collection[int]) -> int:
+    """Take the backoff from these follow-ups; how many there were."""
+    return FollowUp.objects.filter(pk__in=ids).update(due_at=Now())
+
+
+def _mine(claim: Claim) -> QuerySet[FollowUp]:
+    return FollowUp.objects.filter(pk=claim.id, claimed_by=claim.token)
 
 
 def _later(seconds: float) -> Combinable:
