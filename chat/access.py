@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
 from django.db.models import Q, QuerySet
@@ -147,8 +148,28 @@ def staff_chat_sessions(user: User) -> QuerySet[ChatSession]:
 
 
 def may_read_content(user: User) -> bool:
-    """Reading what people wrote is a permission of its own."""
-    return bool(user.is_active and user.is_staff and user.has_perm("chat.read_message_content"))
+    """Reading what people wrote is a permission of its own, and can be closed to everybody."""
+    return settings.CHAT_STAFF_CONTENT and is_allowed(user, "chat.read_message_content")
+
+
+def may_view_context(user: User) -> bool:
+    """Seeing what requests were made of; their text needs `may_read_content` as well."""
+    return settings.CHAT_STAFF_CONTENT and is_allowed(user, "chat.view_context")
+
+
+def may_export_metadata(user: User) -> bool:
+    """Exporting everything but text."""
+    return is_allowed(user, "chat.export_metadata")
+
+
+def may_export_text(user: User) -> bool:
+    """Exporting text: who may not read it may not export it either."""
+    return may_read_content(user) and is_allowed(user, "chat.export_text")
+
+
+def is_allowed(user: User, permission: str) -> bool:
+    """Whether `user` is staff and holds `permission`, such as "chat.redact"."""
+    return bool(user.is_active and user.is_staff and user.has_perm(permission))
 
 
 def address_of(request: HttpRequest) -> str | None:

@@ -33,6 +33,7 @@ POSITIVE = [
     "CHAT_TOOL_ROUNDS",
     "CHAT_TOOL_SECONDS",
     "CHAT_TOOL_RESULT_CHARS",
+    "CHAT_REVIEW_CLAIM_HOURS",
 ]
 PREFERENCE_MODES = ("confirm", "auto", "off")
 

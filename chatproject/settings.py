@@ -331,6 +331,12 @@ CHAT_TOOL_ROUNDS = integer("CHAT_TOOL_ROUNDS", 5)
 CHAT_TOOL_SECONDS = integer("CHAT_TOOL_SECONDS", 20)
 CHAT_TOOL_RESULT_CHARS = integer("CHAT_TOOL_RESULT_CHARS", 8_000)
 
+# --- Staff ------------------------------------------------------------------------------------------
+
+CHAT_STAFF_CONTENT = boolean("CHAT_STAFF_CONTENT", True)
+CHAT_READ_REASON_REQUIRED = boolean("CHAT_READ_REASON_REQUIRED", False)
+CHAT_REVIEW_CLAIM_HOURS = integer("CHAT_REVIEW_CLAIM_HOURS", 8)
+
 # --- Turns ----------------------------------------------------------------------------------------
 
 CHAT_LEASE_SECONDS = integer("CHAT_LEASE_SECONDS", 15)
