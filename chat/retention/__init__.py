@@ -3,7 +3,7 @@
 Commands, admin actions and the API call these functions; nothing else deletes.
 """
 
-from chat.retention.deletion import Removed, delete_session
+from chat.retention.deletion import delete_session
 from chat.retention.forgetting import (
     Cleared,
     UnknownPreferences,
@@ -11,6 +11,7 @@ from chat.retention.forgetting import (
     preferences_from,
 )
 from chat.retention.idle_sessions import CleanupReport, TenantCleanup, cleanup
+from chat.retention.places import Removed
 from chat.retention.reaping import reap_turns
 from chat.retention.uploads import remove_forgotten, remove_unsent
 

@@ -8,74 +8,25 @@ by plain DELETE statements, so memory does not grow with the conversation.
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db import transaction
+from django.db.models import Q
 
 from chat import attachments, events, leases, temporary
 from chat.models import (
     Attachment,
     ChatMessage,
     ChatSession,
-    ChatTurn,
-    ContextPart,
-    ContextRecord,
-    Feedback,
+    ModelCall,
     PendingRemoval,
     SessionTombstone,
 )
-from chat.retention import removals
+from chat.retention import places, removals
 from chat.retention.notes import Actor, note
-from memory.models import MemorySnapshot, UserPreference
-
-
-@dataclass(frozen=True)
-class Removed:
-    """How many rows left, by the name of their place."""
-
-    rows: dict[str, int] = field(default_factory=dict)
-
-    def __add__(self, other: Removed) -> Removed:
-        return Removed(dict(Counter(self.rows) + Counter(other.rows)))
-
-    @property
-    def total(self) -> int:
-        return sum(self.rows.values())
-
-
-@dataclass(frozen=True)
-class Place:
-    """A table with rows that derive from a session, and which those are."""
-
-    name: str
-    rows: Callable[[uuid.UUID], QuerySet[Any]]
-
-
-def feedback_of(session_id: uuid.UUID) -> QuerySet[Feedback]:
-    return Feedback.objects.filter(turn__in=ChatTurn.objects.filter(chat_session=session_id))
-
-
-def owned(model: Any) -> Callable[[uuid.UUID], QuerySet[Any]]:
-    """The rows of `model` that name the session as theirs."""
-    return lambda session_id: model.objects.filter(chat_session=session_id)
-
-
-# Every place that holds what a session said, in an order that immediate foreign keys accept.
-PLACES = (
-    Place("feedback", feedback_of),
-    Place("context_records", owned(ContextRecord)),
-    Place("context_parts", owned(ContextPart)),
-    Place("snapshots", owned(MemorySnapshot)),
-    Place("attachments", owned(Attachment)),
-    Place("turns", owned(ChatTurn)),
-    Place("messages", owned(ChatMessage)),
-    Place("sessions", lambda session_id: ChatSession.objects.filter(pk=session_id)),
-)
+from chat.retention.places import SESSION_PLACES, Removed
+from memory.models import UserPreference
 
 
 def delete_session(
@@ -104,7 +55,10 @@ def delete_session(
             Attachment.objects.filter(chat_session=session_id)
         ):
             transaction.on_commit(partial(removals.carry_out, file))
-        removed = remove_rows(session_id)
+        places.loosen(ChatMessage.objects.filter(chat_session=session_id))
+        # Calls to models are kept, without what they were for: they were paid.
+        ModelCall.objects.filter(chat_session=session_id).update(chat_session=None)
+        removed = places.empty(SESSION_PLACES, session_id)
         SessionTombstone.objects.get_or_create(pk=session_id)
         note("session.delete", session_id, Actor(actor, reason, ip))
         frame = {"type": "session.deleted", "session": str(session_id)}
@@ -119,14 +73,3 @@ def lock(session_id: uuid.UUID, only_if: Q) -> None:
         raise leases.Gone(f"Session {session_id} does not exist any more, or must be kept.")
     # An UPDATE on PostgreSQL still lets others insert rows that refer to this one; this does not.
     ChatSession.objects.select_for_update().filter(pk=session_id).values_list("pk").first()
-
-
-def remove_rows(session_id: uuid.UUID) -> Removed:
-    if not connection.features.can_defer_constraint_checks:  # MariaDB checks row by row
-        messages = ChatMessage.objects.filter(chat_session=session_id)
-        messages.update(parent=None, turn=None)
-    removed = {}
-    for place in PLACES:
-        rows = place.rows(session_id)
-        removed[place.name] = rows._raw_delete(rows.db)
-    return Removed(removed)

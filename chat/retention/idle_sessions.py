@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from chat import leases
 from chat.models import AuditEvent, ChatSession, Tenant
-from chat.retention.deletion import Removed, delete_session
+from chat.retention.deletion import delete_session
+from chat.retention.places import Removed
 
 logger = logging.getLogger(__name__)
 
