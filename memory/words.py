@@ -1,14 +1,18 @@
 """The words of a text, in any language: what it is found by, and what a question asks for.
 
-Words are compared in NFKC without regard to case. Scripts that write no blanks between words are
-indexed as pairs of neighbouring characters and as single ones, so that any part of a word is found.
+Words are compared in NFKC without regard to case, English ones by their stem. Scripts that write no
+blanks between words are indexed as pairs of neighbouring characters and as single ones, so that any
+part of a word is found. No token holds anything but letters, digits and marks.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+
+from snowballstemmer.english_stemmer import EnglishStemmer
 
 WORD_LENGTH = 64  # characters; what is longer is no word that anyone looks for
 QUESTION_LENGTH = 20_000  # characters of a question that are looked at: its two ends
@@ -19,7 +23,15 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3100-\u312f"
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>[^\W_{_UNSPACED}]+)")
+# Vowel signs and accents, which are no letters of their own and yet belong to the word: of Latin,
+# Hebrew and Arabic, and the scripts of India as a whole (without their two full stops).
+_MARKS = (
+    "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
+    "\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0dff"
+)
+_RUNS = re.compile(
+    rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>(?:[^\W_{_UNSPACED}]|[{_MARKS}])+)",
+)
 
 _COMMON = """
     a about am an and any are as at be been but by can could did do does for from had has have he
@@ -38,7 +50,7 @@ def tokens(text: str) -> Iterator[str]:
     """What `text` is found by: its words, and for unspaced scripts pairs and single characters."""
     for is_unspaced, run in _runs(text):
         if not is_unspaced:
-            yield run
+            yield _word(run)
             continue
         yield from run
         yield from _pairs(run)
@@ -52,14 +64,34 @@ def question_tokens(text: str) -> list[str]:
     found: dict[str, None] = {}
     for is_unspaced, run in _runs(text):
         asked = _pairs(run) if is_unspaced and len(run) > 1 else [run]
-        found.update((each, None) for each in asked if each not in STOP_WORDS)
+        stems = {each: _word(each) for each in asked if each not in STOP_WORDS}
+        found.update((stem, None) for stem in stems.values() if stem not in STOP_WORDS)
         if len(found) >= QUESTION_TOKENS:
             break
     return list(found)[:QUESTION_TOKENS]
 
 
+def places(text: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Where `text` as it stands has a token of `wanted`: start and end, in order, not joined."""
+    for match in _RUNS.finditer(text):
+        run = match.group()
+        normal = _normal(run)
+        if match.lastgroup == "unspaced" and len(normal) == len(run):
+            yield from _places_in_unspaced(normal, match.start(), wanted)
+        elif any(token in wanted for token in tokens(run)):
+            yield match.span()
+
+
+def _places_in_unspaced(run: str, start: int, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
+    for at, character in enumerate(run, start):
+        if run[at - start : at - start + 2] in wanted:
+            yield at, min(at + 2, start + len(run))
+        elif character in wanted:
+            yield at, at + 1
+
+
 def _runs(text: str) -> Iterator[tuple[bool, str]]:
-    for match in _RUNS.finditer(unicodedata.normalize("NFKC", text).casefold()):
+    for match in _RUNS.finditer(_normal(text)):
         run = match.group()
         if match.lastgroup == "unspaced":
             yield True, run
@@ -67,5 +99,18 @@ def _runs(text: str) -> Iterator[tuple[bool, str]]:
             yield False, run
 
 
+def _normal(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
 def _pairs(run: str) -> Iterator[str]:
     return (run[start : start + 2] for start in range(len(run) - 1))
+
+
+def _word(run: str) -> str:
+    return _stem(run) if run.isascii() and run.isalpha() else run
+
+
+@lru_cache(maxsize=50_000)
+def _stem(word: str) -> str:
+    return str(EnglishStemmer().stemWord(word))
