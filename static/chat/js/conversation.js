@@ -201,7 +201,7 @@ export class Conversation {
     this.session = session;
     this.list.forgetLine = session.memory_starts_after;
     const isShown = (/** @type {import("./types.js").Message} */ message) =>
-      !(message.role === "assistant" && message.turn?.status === "running");
+      message.role === "user" || message.turn?.status !== "running";
     const shown = { ...page, results: page.results.filter(isShown) };
     if (isFirst) this.list.reset(shown);
     else this.list.merge(shown);
@@ -271,6 +271,7 @@ export class Conversation {
     if (TEXTS.includes(frame.type)) this.follower.onText(frame);
     else if (ENDS.includes(frame.type)) this.follower.onEnded(frame);
     else if (frame.type === "session.ready") this.#onReady(frame);
+    else if (frame.type === "turn.tool") this.follower.onTool(frame);
     else if (frame.type === "turn.accepted") this.#onAccepted(frame);
     else if (frame.type === "turn.context") this.#onContext(frame);
     else if (frame.type === "memory.cleared") this.#onCleared(frame);

@@ -46,14 +46,19 @@ export class MessageList {
 
   /** @param {string} id */
   find(id) {
-    return this.views.find((view) => view.id === id) ?? null;
+    return this.views.find((view) => view.rows.some((row) => row.id === id)) ?? null;
+  }
+
+  /** @param {number} seq */
+  at(seq) {
+    return this.views.find((view) => view.rows.some((row) => row.seq === seq)) ?? null;
   }
 
   /** @param {import("./types.js").MessagePage} page */
   reset(page) {
     this.views.forEach((view) => view.element.remove());
     this.views = [];
-    page.results.forEach((message) => this.#insert(this.#view(message)));
+    page.results.forEach((message) => this.#put(message));
     this.hasBefore = page.has_before;
     this.hasAfter = page.has_after;
     this.refresh();
@@ -68,20 +73,29 @@ export class MessageList {
     }
     const first = page.results[0]?.seq ?? 0;
     const kept = new Set(page.results.map((message) => message.id));
-    this.#drop((view) => view.seq >= first && !kept.has(view.id));
-    page.results.forEach((message) => this.upsert(message));
-    if (!page.results.length) this.#drop(() => true);
+    this.views.forEach((view) => view.keep((row) => row.seq < first || kept.has(row.id)));
+    this.#drop((view) => !view.rows.length || !page.results.length);
+    page.results.forEach((message) => this.#putLaidOut(message));
     this.refresh();
   }
 
   /**
-   * @param {import("./types.js").Message} message
-   * @param {import("./answer-view.js").AnswerView | null} [answer] that showed it so far
+   * What somebody said, or the rows of an answer.
+   * @param {import("./types.js").Message[]} rows
+   * @param {import("./answer-view.js").AnswerView | null} [answer] that showed them so far
    */
-  upsert(message, answer = null) {
-    const known = this.find(message.id);
-    if (known) known.update(message);
-    else if (!this.hasAfter) this.#insert(laidOut(this.#view(message, answer)), answer);
+  upsert(rows, answer = null) {
+    const isKnown = rows.some((row) => this.find(row.id));
+    if (answer && !isKnown && !this.hasAfter) {
+      this.#insert(laidOut(new MessageView(rows, this.need.actions, answer)), answer);
+    } else if (isKnown || !this.hasAfter) rows.forEach((row) => this.#putLaidOut(row));
+    this.refresh();
+  }
+
+  /** @param {(row: import("./types.js").Message) => boolean} isGone */
+  remove(isGone) {
+    this.views.forEach((view) => view.keep((row) => !isGone(row)));
+    this.#drop((view) => !view.rows.length);
     this.refresh();
   }
 
@@ -96,7 +110,7 @@ export class MessageList {
     this.views.forEach((view, index) => {
       const next = this.views[index + 1];
       const isLast = !next && !this.hasAfter;
-      const isAnswered = next ? next.message.role !== "user" : this.hasAfter;
+      const isAnswered = next ? next.isAnswer : this.hasAfter;
       const input = view.message.role === "user" ? view.seq : (this.views[index - 1]?.seq ?? 0);
       view.setPlace(isLast, isAnswered, !this.isRunning && input > this.forgetLine);
     });
@@ -122,11 +136,25 @@ export class MessageList {
   // --- The document ---------------------------------------------------------------------------
 
   /**
-   * @param {import("./types.js").Message} message
-   * @param {import("./answer-view.js").AnswerView | null} [answer]
+   * A row takes its place: in the answer that it belongs to, or as a message of its own.
+   * @param {import("./types.js").Message} row
    */
-  #view(message, answer = null) {
-    return new MessageView(message, this.need.actions, answer);
+  #put(row) {
+    const view = this.find(row.id) ?? this.views.findLast((each) => each.takes(row));
+    if (view) {
+      view.put(row);
+      return view;
+    }
+    const made = new MessageView([row], this.need.actions);
+    this.#insert(made);
+    return made;
+  }
+
+  /** @param {import("./types.js").Message} row */
+  #putLaidOut(row) {
+    const isKnown = this.find(row.id);
+    const view = this.#put(row);
+    if (!isKnown) laidOut(view);
   }
 
   /**
@@ -145,8 +173,9 @@ export class MessageList {
 
   /** @param {(view: MessageView) => boolean} isGone */
   #drop(isGone) {
-    this.views.filter(isGone).forEach((view) => view.element.remove());
-    this.views = this.views.filter((view) => !isGone(view));
+    const gone = new Set(this.views.filter(isGone));
+    gone.forEach((view) => view.element.remove());
+    this.views = this.views.filter((view) => !gone.has(view));
   }
 
   /**
@@ -171,7 +200,7 @@ export class MessageList {
     if (!isUp && !(this.hasAfter && below < AHEAD)) return;
     this.isLoading = true;
     const note = isUp ? this.need.olderNote : this.need.newerNote;
-    const query = isUp ? `before=${this.views[0].seq}` : `after=${this.last?.seq}`;
+    const query = isUp ? `before=${this.views[0].firstSeq}` : `after=${this.last?.seq}`;
     try {
       note.hidden = false;
       const page = await this.need.fetchPage(`${query}&limit=${PAGE}`);
@@ -187,7 +216,7 @@ export class MessageList {
   /** @param {import("./types.js").MessagePage} page @param {boolean} isUp */
   #join(page, isUp) {
     this.need.olderNote.hidden = true;
-    page.results.forEach((message) => this.find(message.id) ?? this.#insert(this.#view(message)));
+    page.results.forEach((message) => this.#put(message));
     if (isUp) this.hasBefore = page.has_before;
     else this.hasAfter = page.has_after;
     const excess = this.views.length - MOST;

@@ -1,9 +1,13 @@
-/** One message on the page. Its HTML is the server's; everything else is text. */
+/**
+ * One message on the page: what a person said, or the answer of a turn with the tools that it used,
+ * which is several rows. Its HTML is the server's; everything else is text.
+ */
 
 import { imageRow } from "./attached-images.js";
 import { addCopyButtons, copyFrom } from "./code-blocks.js";
 import { button, element, serverHtml, textButton } from "./dom.js";
 import { duration, counted, fullTime, number, time } from "./format.js";
+import { ToolChips, callsOf, statesOf, textOf, toolGroup } from "./tools.js";
 import { turnNote } from "./turn-notes.js";
 
 const FOLD_CHARS = 2_500;
@@ -19,46 +23,88 @@ const SPEAKERS = { user: "You", assistant: "Assistant", system: "System", tool: 
 
 export class MessageView {
   /**
-   * @param {import("./types.js").Message} message
+   * @param {import("./types.js").Message[]} rows one, or those of an answer in their order
    * @param {MessageActions} actions
    * @param {import("./answer-view.js").AnswerView | null} [answer] which showed it while it came in
    */
-  constructor(message, actions, answer = null) {
+  constructor(rows, actions, answer = null) {
     this.actions = actions;
-    this.message = message;
+    this.rows = rows;
     this.isLast = false;
     this.canRerun = true;
     this.isAnswered = true;
-    this.html = "";
-    this.body = this.#adopted(answer, message.html) ?? element("div", { class: "body" });
+    this.shown = "";
+    this.tools = answer?.tools ?? new ToolChips();
+    this.body = this.#adopted(answer) ?? element("div", { class: "body" });
     this.note = element("div");
     this.meta = element("div", { class: "meta" });
     this.element = element(
       "article",
-      { class: `message message-${message.role}` },
-      element("h2", { class: "sr-only", text: SPEAKERS[message.role] }),
-      imageRow(message.attachments),
+      { class: `message message-${this.isAnswer ? "assistant" : this.message.role}` },
+      element("h2", { class: "sr-only", text: SPEAKERS[this.isAnswer ? "assistant" : this.message.role] }),
+      imageRow(this.message.attachments),
       this.body,
       this.note,
       this.meta,
     );
-    this.update(message);
+    this.#draw();
   }
 
+  /** The row that speaks for all: the answer's last text. */
+  get message() {
+    const last = /** @type {import("./types.js").Message} */ (this.rows.at(-1));
+    return this.rows.findLast((row) => row.role === "assistant") ?? last;
+  }
+
+  get isAnswer() {
+    return this.message.role === "assistant" || this.message.role === "tool";
+  }
+
+  /** Of the newest row. */
   get id() {
-    return this.message.id;
+    return /** @type {import("./types.js").Message} */ (this.rows.at(-1)).id;
   }
 
   get seq() {
-    return this.message.seq;
+    return /** @type {import("./types.js").Message} */ (this.rows.at(-1)).seq;
   }
 
-  /** @param {import("./types.js").Message} message */
-  update(message) {
-    this.message = message;
-    this.element.dataset.seq = String(message.seq);
+  get firstSeq() {
+    return this.rows[0].seq;
+  }
+
+  get text() {
+    return this.isAnswer ? textOf(this.rows) : (this.message.content ?? "");
+  }
+
+  /** Whether a row belongs to the same answer. @param {import("./types.js").Message} row */
+  takes(row) {
+    if (!this.isAnswer || (row.role !== "assistant" && row.role !== "tool")) return false;
+    const turn = this.message.turn?.id;
+    if (turn || row.turn) return turn === row.turn?.id;
+    const isTool = row.role === "tool" || this.rows.some((each) => each.role === "tool");
+    return isTool && (row.parent === this.id || this.rows[0].parent === row.id);
+  }
+
+  /** A new row, or one that changed. @param {import("./types.js").Message} row */
+  put(row) {
+    const others = this.rows.filter((each) => each.id !== row.id);
+    this.rows = [...others, row].sort((a, b) => a.seq - b.seq);
+    this.#draw();
+  }
+
+  /** @param {(row: import("./types.js").Message) => boolean} isKept */
+  keep(isKept) {
+    const kept = this.rows.filter(isKept);
+    if (kept.length === this.rows.length) return;
+    this.rows = kept;
+    if (kept.length) this.#draw();
+  }
+
+  #draw() {
+    this.element.dataset.seq = String(this.message.seq);
     delete this.element.dataset.pending;
-    if (message.html !== this.html) this.#show(message.html);
+    this.#show();
     this.#drawNote();
     this.#drawMeta();
   }
@@ -82,26 +128,50 @@ export class MessageView {
   /**
    * What was streamed stays as far as it is the same: nothing flickers, a selection stands.
    * @param {import("./answer-view.js").AnswerView | null} answer
-   * @param {string} html
    */
-  #adopted(answer, html) {
-    if (!answer || !html.startsWith(answer.stream.html)) return null;
+  #adopted(answer) {
+    const { html } = this.message;
+    if (!answer || this.rows.length > 1 || answer.places.length) return null;
+    if (!html.startsWith(answer.stream.html)) return null;
     const body = answer.takeBody();
     const nodes = serverHtml(html.slice(answer.stream.html.length));
     addCopyButtons(nodes);
     body.append(nodes);
-    this.html = html;
+    this.shown = html;
     return body;
   }
 
-  /** @param {string} html */
-  #show(html) {
-    this.html = html;
-    const nodes = serverHtml(html);
-    addCopyButtons(nodes);
-    this.body.replaceChildren(nodes);
-    this.body.hidden = !this.message.content && Boolean(this.message.attachments?.length);
+  #show() {
+    const states = statesOf(this.rows);
+    states.forEach((state, call) => this.tools.note(call, state));
+    const shown = this.rows.map((row) => row.html + callsOf(row).map((call) => call.id)).join("\n");
+    if (shown === this.shown) return;
+    this.shown = shown;
+    this.body.replaceChildren(...this.rows.flatMap((row) => this.#rowNodes(row, states)));
+    this.body.hidden = !this.body.childElementCount && Boolean(this.message.attachments?.length);
     this.#fold();
+  }
+
+  /** @param {import("./types.js").Message} row @param {Map<string, import("./tools.js").ToolState>} states */
+  #rowNodes(row, states) {
+    if (row.role === "tool") {
+      // Its chip stands where it was called; one whose call is not loaded stands here.
+      const isAsked = this.rows.some((each) => callsOf(each).some((call) => call.id === row.tool_call_id));
+      return isAsked || !row.tool_call_id ? [] : [this.#chips([row.tool_call_id], states)];
+    }
+    const nodes = serverHtml(row.html);
+    addCopyButtons(nodes);
+    const calls = callsOf(row).map((call) => call.id);
+    return calls.length ? [nodes, this.#chips(calls, states)] : [nodes];
+  }
+
+  /** @param {string[]} calls @param {Map<string, import("./tools.js").ToolState>} states */
+  #chips(calls, states) {
+    const group = toolGroup();
+    for (const call of calls) {
+      group.append(this.tools.note(call, /** @type {import("./tools.js").ToolState} */ (states.get(call))));
+    }
+    return group;
   }
 
   /** A long paste does not push the answer out of sight. */
@@ -121,9 +191,9 @@ export class MessageView {
 
   #drawNote() {
     const turn = this.message.turn;
-    const isAnswer = this.message.role === "assistant";
+    const { isAnswer } = this;
     const isUnanswered = this.message.role === "user" && !this.isAnswered;
-    const note = turn && (isAnswer || isUnanswered) ? turnNote(turn, this.message) : null;
+    const note = turn && (isAnswer || isUnanswered) ? turnNote(turn, isAnswer ? this.text : null) : null;
     const made = element("div");
     if (turn && note) {
       made.className = "note";
@@ -138,16 +208,16 @@ export class MessageView {
   }
 
   #drawMeta() {
-    const { message } = this;
     const facts = element("span", { class: "facts" }, ...this.#facts());
-    const copy = textButton("copy", "Copy", () => copyFrom(copy, () => message.content ?? ""));
+    const copy = textButton("copy", "Copy", () => copyFrom(copy, () => this.text));
     this.meta.replaceChildren(facts, copy, ...this.#turnButtons());
   }
 
   #facts() {
-    const { turn, token_count: tokens, created_at: at, role } = this.message;
+    const { turn, created_at: at } = this.message;
+    const tokens = this.#tokens;
     const parts = [];
-    if (role === "assistant" && turn) {
+    if (this.isAnswer && turn) {
       if (turn.model) parts.push(turn.model);
       if (tokens !== null) parts.push(counted(tokens, "token"));
       if (turn.ms !== null) parts.push(duration(turn.ms));
@@ -157,9 +227,14 @@ export class MessageView {
     return [when, parts.length ? ` · ${parts.join(" · ")}` : ""];
   }
 
+  get #tokens() {
+    const counts = this.rows.filter((row) => row.role !== "tool").map((row) => row.token_count);
+    return counts.reduce((sum, count) => (count === null ? sum : (sum ?? 0) + count), null);
+  }
+
   #turnButtons() {
-    const { turn, role } = this.message;
-    if (role !== "assistant" || !turn) return [];
+    const { turn } = this.message;
+    if (!this.isAnswer || !turn) return [];
     const buttons = [textButton("list", "What was sent", () => this.actions.onShowContext(turn.id))];
     if (this.isLast && this.canRerun && turn.status === "completed") {
       buttons.push(textButton("again", "Regenerate", () => this.actions.onRegenerate(turn.id)));

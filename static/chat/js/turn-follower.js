@@ -1,6 +1,7 @@
 /** The running turn of a conversation: from `turn.accepted` over its text to its end. */
 
 import { AnswerView } from "./answer-view.js";
+import { toolWords } from "./tools.js";
 import { spokenEnd } from "./turn-notes.js";
 
 /**
@@ -32,16 +33,19 @@ export class TurnFollower {
 
   /**
    * A turn runs: show that, and what is stored of it.
-   * @param {string} turn @param {string} [stored]
+   * @param {string} turn @param {import("./types.js").Message[]} [stored] the answer's rows
    */
-  begin(turn, stored = "") {
-    if (this.turn === turn) return;
+  begin(turn, stored = []) {
+    if (this.turn === turn) {
+      this.answer?.noteTools(stored);
+      return;
+    }
     this.#forget();
     this.answer = new AnswerView(turn, (write) => {
       write();
       this.need.position.follow();
     });
-    if (stored) this.answer.showStored(stored);
+    this.answer.showStored(stored);
     this.need.container.append(this.answer.element);
     this.#setRunning(true);
     this.need.announcer.begin();
@@ -56,7 +60,8 @@ export class TurnFollower {
     }
     const last = messages.at(-1);
     if (last?.turn?.status === "running") {
-      this.begin(last.turn.id, last.role === "assistant" ? (last.content ?? "") : "");
+      const { id } = last.turn;
+      this.begin(id, messages.filter((row) => row.turn?.id === id && row.role !== "user"));
     } else if (this.answer) {
       this.#forget();
       this.#setRunning(false);
@@ -72,19 +77,14 @@ export class TurnFollower {
     if (known) {
       this.#forget();
       list.dropAfter(known.seq);
-      known.update({ ...known.message, turn });
+      known.put({ ...known.message, turn });
     } else if (list.hasAfter || frame.message.parent !== (list.last?.id ?? null)) {
       this.need.reload();
       return;
     } else {
-      list.upsert({
-        ...frame.message,
-        role: "user",
-        is_partial: false,
-        created_at: frame.message.created_at ?? new Date().toISOString(),
-        token_count: frame.message.token_count ?? null,
-        turn,
-      });
+      const created_at = frame.message.created_at ?? new Date().toISOString();
+      const token_count = frame.message.token_count ?? null;
+      list.upsert([{ ...frame.message, role: "user", is_partial: false, created_at, token_count, turn }]);
     }
     this.begin(frame.turn);
   }
@@ -101,6 +101,19 @@ export class TurnFollower {
     if (!isWhole) this.need.askSync(frame.turn);
   }
 
+  /** `turn.tool` @param {import("./types.js").Frame} frame */
+  onTool(frame) {
+    if (this.ended.has(frame.turn)) return;
+    if (!this.answer || this.answer.turn !== frame.turn) {
+      this.#missed(frame.turn);
+      return;
+    }
+    this.answer.onTool(frame);
+    const isRunning = frame.status === "running";
+    const how = frame.status === "failed" ? ", which failed" : "";
+    this.need.announcer.say(`${toolWords(frame.name, isRunning)}${how}.`);
+  }
+
   /** @param {import("./types.js").Frame} frame */
   onEnded(frame) {
     const { list } = this.need;
@@ -115,8 +128,9 @@ export class TurnFollower {
       list.isRunning = false;
       this.need.announcer.end(spokenEnd(frame.summary.status, frame.error));
     }
-    input?.update({ ...input.message, turn: frame.summary });
-    if (frame.message && input) list.upsert(frame.message, answer);
+    input?.put({ ...input.message, turn: frame.summary });
+    const rows = [...(frame.steps ?? []), ...(frame.message ? [frame.message] : [])];
+    if (rows.length && input) list.upsert(rows, answer);
     answer?.dispose();
     answer?.element.remove();
     list.refresh();

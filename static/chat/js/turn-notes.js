@@ -4,14 +4,14 @@ import { characters, counted } from "./format.js";
 
 /**
  * @param {import("./types.js").Turn} turn
- * @param {import("./types.js").Message} message the answer, or the input that has none
+ * @param {string | null} answer its text, or null for the input that has none
  * @returns {{text: string, tone: string, canRetry: boolean} | null}
  */
-export function turnNote(turn, message) {
-  const isAnswer = message.role === "assistant";
+export function turnNote(turn, answer) {
+  const isAnswer = answer !== null;
   if (turn.status === "stopped") {
-    const where = isAnswer
-      ? `after ${counted(characters(message.content ?? ""), "character")}`
+    const where = answer
+      ? `after ${counted(characters(answer), "character")}`
       : "before anything was written";
     return { text: `Stopped by you ${where}.`, tone: "plain", canRetry: true };
   }

@@ -18,7 +18,7 @@ export function codePointIndex(text, count) {
 /**
  * What is new since the last look: finished blocks, then either the whole unfinished text (`tail`)
  * or, when that is null, what was added to it (`added`).
- * @typedef {{blocks: string[], tail: string | null, added: string}} Changes
+ * @typedef {{blocks: {from: number, html: string}[], tail: string | null, added: string}} Changes
  */
 
 export class TurnStream {
@@ -30,7 +30,7 @@ export class TurnStream {
     this.html = ""; // of the finished blocks
     /** @type {import("./types.js").Frame[]} */
     this.early = []; // blocks whose text has not come yet
-    /** @type {{blocks: string[], isReset: boolean, added: string}} */
+    /** @type {{blocks: {from: number, html: string}[], isReset: boolean, added: string}} */
     this.fresh = { blocks: [], isReset: false, added: "" };
   }
 
@@ -91,7 +91,7 @@ export class TurnStream {
       return true;
     }
     this.html += frame.html;
-    this.fresh.blocks.push(frame.html);
+    this.fresh.blocks.push({ from: frame.from, html: frame.html });
     this.done = frame.through;
     this.#drop(frame.through);
     return true;

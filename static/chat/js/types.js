@@ -37,6 +37,10 @@
  * @property {number | null} token_count
  * @property {Attachment[]} attachments
  * @property {Turn | null} turn
+ * @property {{id: string, name: string, arguments: string}[]} [tool_calls]
+ * @property {string} [tool_call_id] of a tool's result
+ * @property {string} [name] of the tool
+ * @property {boolean} [is_error]
  *
  * @typedef {{results: Message[], has_before: boolean, has_after: boolean}} MessagePage
  *
