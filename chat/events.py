@@ -21,6 +21,8 @@ from redis.exceptions import RedisError
 
 from chat import attachments, rendering, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
+from memory.blocks import PreferenceText
+from memory.messages import ToolCall
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,10 @@ Frame = dict[str, Any]
 Deliver = Callable[[uuid.UUID, Frame], None]
 
 PROCESS = uuid.uuid4().hex  # so that a process knows its own messages on the layer
+TERMINAL = {
+    f"turn.{status}" for status in ChatTurn.Status.values if status != ChatTurn.Status.RUNNING
+}
+SHOWN_OF_A_CALL = 500  # characters
 NOT_RETRYABLE = {
     "auth_failed",
     "attachment_gone",
@@ -153,6 +159,10 @@ def message_payload(message: ChatMessage, turn: Frame | None = None) -> Frame:
         "content": message.content,
         "html": message_html(message),
         "is_partial": message.is_partial,
+        "tool_calls": message.tool_calls,
+        "tool_call_id": message.tool_call_id,
+        "name": message.name,
+        "is_error": message.is_error,
         "created_at": message.created_at.isoformat(),
         "token_count": message.token_count,
         "attachments": attachments.described(message.parts),
@@ -218,18 +228,15 @@ def ended(turn_id: uuid.UUID) -> Frame | None:
     if turn is None or turn.status == ChatTurn.Status.RUNNING:
         return None
     answers = ChatTurn.objects.filter(input=turn.input_id).aggregate(n=Count("pk"))["n"]
-    answer = (
-        ChatMessage.objects.filter(turn=turn, role=ChatMessage.Role.ASSISTANT)
-        .order_by("-seq")
-        .first()
-    )
+    rows = list(ChatMessage.objects.filter(turn=turn).order_by("seq"))
+    temporary.fill(rows)
+    answer = rows.pop() if rows and not (rows[-1].tool_calls or rows[-1].tool_call_id) else None
     payload = turn_payload(turn, answers)
-    if answer is not None:
-        temporary.fill([answer])
     return {
         "type": f"turn.{turn.status}",
         "turn": str(turn.pk),
         "message": message_payload(answer, payload) if answer is not None else None,
+        "steps": [message_payload(row) for row in rows],
         "error": payload["error"],
         "summary": payload,
     }
@@ -243,8 +250,31 @@ def error(code: str, detail: str, client_id: str | None = None, **more: Any) -> 
     return {"type": "error", "code": code, "detail": detail, "client_id": client_id, **more}
 
 
-def turn_context(turn: ChatTurn, manifest: Frame) -> Frame:
-    """What the request of a turn holds, out of its manifest; `of` counts the whole branch."""
+def tool_used(
+    turn_id: uuid.UUID, asked: ToolCall, result: str | None = None, is_error: bool = False
+) -> Frame:
+    """A call of a tool that begins, or that has its result."""
+    status = "failed" if is_error else "done"
+    return {
+        "type": "turn.tool",
+        "turn": str(turn_id),
+        "call": asked.id,
+        "name": asked.name,
+        "status": "running" if result is None else status,
+        "arguments": asked.arguments[:SHOWN_OF_A_CALL],
+        "result": None if result is None else result[:SHOWN_OF_A_CALL],
+    }
+
+
+def turn_context(
+    turn: ChatTurn, manifest: Frame, remembered: Sequence[PreferenceText] = ()
+) -> Frame:
+    """What the request of a turn holds, out of its manifest; `of` counts the whole branch.
+
+    `remembered` are the preferences that it was chosen from.
+    """
+    texts = {each.id: each.text for each in remembered}
+    summary = manifest.get("summary")
     left_out: dict[str, int] = {}
     for gap in manifest["left_out"]:
         reason = gap["reason"]
@@ -257,7 +287,12 @@ def turn_context(turn: ChatTurn, manifest: Frame) -> Frame:
         "window": manifest["window"],
         "of": manifest["of"],
         "left_out": left_out,
-        "preferences": manifest["preferences"],
+        "preferences": [
+            {**each, "text": texts.get(each["id"], "")} for each in manifest["preferences"]
+        ],
+        "summary": summary
+        and {"version": summary["version"], "covers_through": summary["covers_through"]},
+        "digest": bool(manifest.get("digest")),
         "evidence": manifest.get("evidence"),
         "references": [
             {"source": each["source"], "rank": each["rank"]} for each in manifest["references"]

@@ -1,7 +1,8 @@
 """What was sent to the model: written before the call, rebuilt exactly, and proven.
 
 A record keeps its request by reference: a message that was sent exactly as the `{role, content}`
-of its row is named by id, its images included; every other text stands verbatim in a ContextPart.
+of its row is named by id, its images included; every other text stands verbatim in a ContextPart,
+operator text (prompts, tools, schemas) once for all.
 An image is never stored a second time: where one stood, the record names its attachment, and
 rebuilding reads the file. The proof is an HMAC of the canonical request under a server key (a
 plain hash would let short texts be guessed).
@@ -25,6 +26,8 @@ from memory.context import Assembled, ContextMessage
 
 MESSAGE, PART, WHOLE = "message", "part", "whole"  # a row's content, a text, a message as JSON
 ILLUSTRATED = "illustrated"  # a row's content with its images
+SHARED = {"response_format", "tools"}  # parameters that many records have in common
+SHARED_PART = "shared_part"
 UNKEPT = "unkept"  # text of a temporary session, which no table holds
 
 
@@ -75,7 +78,7 @@ def write(
         attempt=attempt,
         manifest=assembled.manifest,
         layout=_layout(turn.chat_session_id, assembled.messages, keeps_text),
-        parameters=json.dumps(dict(parameters), ensure_ascii=False),
+        parameters=_stored_parameters(parameters),
         token_count=assembled.tokens,
         token_encoding=assembled.manifest["encoding"],
         proof=prove(request),
@@ -160,6 +163,29 @@ def _session_text(message: ContextMessage) -> tuple[str, str]:
     return WHOLE, json.dumps(wire, ensure_ascii=False)
 
 
+def _stored_parameters(parameters: Mapping[str, Any]) -> str:
+    """The parameters as JSON text; definitions of tools and a schema by reference, as prompts."""
+    kept = dict(parameters)
+    for name in SHARED & set(kept):
+        kept[name] = {SHARED_PART: str(_operator_part(json.dumps(kept[name], ensure_ascii=False)))}
+    return json.dumps(kept, ensure_ascii=False)
+
+
+def parameters_of(record: ContextRecord) -> tuple[dict[str, Any], list[str]]:
+    """The parameters of a record, and which of its shared texts are gone."""
+    parameters = json.loads(record.parameters)
+    missing = []
+    for name in SHARED & set(parameters):
+        reference = parameters[name]
+        if not isinstance(reference, dict) or set(reference) != {SHARED_PART}:
+            continue  # written before they were shared
+        text = ContextPart.objects.filter(pk=reference[SHARED_PART]).values_list("text", flat=True)
+        if (found := text.first()) is None:
+            missing.append(f"part {reference[SHARED_PART]}")
+        parameters[name] = json.loads(found) if found is not None else None
+    return parameters, missing
+
+
 def _operator_part(text: str) -> uuid.UUID:
     """The one row that holds this prompt, shared by every record that used it."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -180,7 +206,9 @@ def rebuild(record: ContextRecord) -> Rebuilt:
     images = attachments.data_urls(record.chat_session_id, wanted)
     missing += [f"image {each}" for each in wanted if each not in images]
     messages = [illustrated(wire, images) for wire in wires]
-    request = {**json.loads(record.parameters), "messages": messages}
+    parameters, gone = parameters_of(record)
+    missing += gone
+    request = {**parameters, "messages": messages}
     return Rebuilt(request, _judge(record, request, missing), tuple(missing))
 
 

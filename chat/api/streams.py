@@ -248,7 +248,7 @@ def is_about(frame: Frame, turn_id: uuid.UUID) -> bool:
 
 
 def is_last(frame: Frame, turn_id: uuid.UUID) -> bool:
-    return is_about(frame, turn_id) and ("summary" in frame or frame["type"] == "session.deleted")
+    return is_about(frame, turn_id) and frame["type"] in {*events.TERMINAL, "session.deleted"}
 
 
 async def finished(told: AsyncGenerator[Frame | None, None]) -> Frame:
@@ -256,9 +256,9 @@ async def finished(told: AsyncGenerator[Frame | None, None]) -> Frame:
     last: Frame = {}
     async for frame in told:
         last = frame or last
-    if "summary" not in last:
+    if last.get("type") not in events.TERMINAL:
         raise access.NotFound("session")
-    return {**last["summary"], "message": last["message"]}
+    return {**last["summary"], "message": last["message"], "steps": last["steps"]}
 
 
 class ServerSentEvents:

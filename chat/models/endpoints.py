@@ -12,6 +12,9 @@ from jsonschema.validators import validator_for
 from chat.models.tenants import Tenant
 
 
+MILLION = Decimal(1_000_000)
+
+
 def price_field() -> models.DecimalField:
     return models.DecimalField(
         max_digits=12,
@@ -98,6 +101,20 @@ class ModelEndpoint(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def cost_of(
+        self, input_tokens: int | None, cached: int | None, output_tokens: int | None
+    ) -> Decimal | None:
+        """What a request cost by today's prices; None when no usage was reported."""
+        if input_tokens is None or output_tokens is None:
+            return None
+        cached = cached or 0
+        total: Decimal = (
+            self.price_input * (input_tokens - cached)
+            + self.price_cached_input * cached
+            + self.price_output * output_tokens
+        )
+        return total / MILLION
 
     def clean(self) -> None:
         if self.base_url and not self.base_url.startswith(("http://", "https://")):

@@ -6,24 +6,24 @@ that the turn was taken over or the session deleted, and that nothing was writte
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from decimal import Decimal
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from chat import leases, temporary
+from chat import dues, leases, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
 from chat.turns import output_schema
 from chat.turns.history import history_message
-from chat.turns.orders import Begun, Outcome
+from chat.turns.orders import Begun, Outcome, Spent
 from chat.turns.requests import TurnMemory
 from memory import recall, tokens
 from memory.messages import Message
+from memory.models import UserPreference
 
-MILLION = Decimal(1_000_000)
 LEAST_TO_LEARN_FROM = 50  # tokens; below that the overhead of a few messages decides
 WORTH_WRITING = 0.005  # change of a correction
 
@@ -51,8 +51,8 @@ def finish(begun: Begun, outcome: Outcome) -> None:
     """Store the answer, the usage and the end of the turn, release the lease, save the window."""
     checked = _checked(begun, outcome)
     with transaction.atomic():
-        used = (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
-        leases.release(begun.session_id, begun.turn_id, token_count=F("token_count") + used)
+        used = F("token_count") + outcome.spent.total
+        leases.release(begun.session_id, begun.turn_id, token_count=used)
         is_partial = outcome.status != ChatTurn.Status.COMPLETED
         if outcome.text:
             _save_window(
@@ -61,16 +61,15 @@ def finish(begun: Begun, outcome: Outcome) -> None:
         else:
             _drop_answer(begun)
         _end_turn(begun, outcome, checked)
+        _note_use(begun)
+        if outcome.status == ChatTurn.Status.COMPLETED:
+            _mark_due(begun)
     _learn_correction(begun, outcome)
 
 
 def _store_answer(begun: Begun, text: str, *, is_partial: bool, count: bool) -> ChatMessage:
     """Write the answer's row: made at the first write, replaced at the later ones."""
-    answer = ChatMessage.objects.filter(
-        chat_session_id=begun.session_id, turn_id=begun.turn_id, role=ChatMessage.Role.ASSISTANT
-    ).first()
-    if answer is None:
-        answer = _new_answer(begun)
+    answer = answer_row(begun) or _new_answer(begun)
     answer.content = "" if begun.is_temporary else text
     answer.is_partial = is_partial
     if count:
@@ -84,11 +83,19 @@ def _store_answer(begun: Begun, text: str, *, is_partial: bool, count: bool) -> 
     return answer
 
 
+def answer_row(begun: Begun) -> ChatMessage | None:
+    """The row of the answer to the newest request of a turn, once a flush has made it."""
+    answers = ChatMessage.objects.filter(
+        chat_session_id=begun.session_id, turn_id=begun.turn_id, role=ChatMessage.Role.ASSISTANT
+    )
+    return answers.filter(seq__gt=begun.memory.last_seq).first()
+
+
 def _new_answer(begun: Begun) -> ChatMessage:
     answer = ChatMessage(
         chat_session_id=begun.session_id,
         turn_id=begun.turn_id,
-        parent_id=uuid.UUID(begun.memory.current.id),
+        parent_id=begun.memory.last_id,
         role=ChatMessage.Role.ASSISTANT,
     )
     row = ChatSession.objects.filter(pk=begun.session_id)
@@ -106,13 +113,11 @@ def _new_answer(begun: Begun) -> ChatMessage:
 
 def _drop_answer(begun: Begun) -> None:
     """Nothing of the answer was seen: the row that a flush made goes again."""
-    answer = ChatMessage.objects.filter(
-        chat_session_id=begun.session_id, turn_id=begun.turn_id, role=ChatMessage.Role.ASSISTANT
-    ).first()
+    answer = answer_row(begun)
     if answer is None:
         return
     ChatSession.objects.filter(pk=begun.session_id).update(
-        head=uuid.UUID(begun.memory.current.id),
+        head=begun.memory.last_id,
         message_count=F("message_count") - 1,
         path_count=F("path_count") - 1,
     )
@@ -127,11 +132,7 @@ def _checked(begun: Begun, outcome: Outcome) -> output_schema.Checked | None:
 
 
 def _end_turn(begun: Begun, outcome: Outcome, checked: output_schema.Checked | None) -> None:
-    usage = {
-        "input_tokens": outcome.input_tokens,
-        "cached_input_tokens": outcome.cached_input_tokens,
-        "output_tokens": outcome.output_tokens,
-    }
+    spent = begun.spent + outcome.spent
     ChatTurn.objects.filter(pk=begun.turn_id, status=ChatTurn.Status.RUNNING).update(
         status=outcome.status,
         finish_reason=outcome.finish_reason,
@@ -142,10 +143,18 @@ def _end_turn(begun: Begun, outcome: Outcome, checked: output_schema.Checked | N
         first_token_at=outcome.first_token_at,
         stop_seen=outcome.stop_seen,
         finished_at=Now(),
-        cost=_cost(begun, outcome),
-        **usage,
+        cost=_cost(begun, spent),
+        **_usage(spent),
     )
-    ContextRecord.objects.filter(pk=begun.record_id).update(**usage)
+    ContextRecord.objects.filter(pk=begun.record_id).update(**_usage(outcome.spent))
+
+
+def _usage(spent: Spent) -> dict[str, int | None]:
+    return {
+        "input_tokens": spent.input,
+        "cached_input_tokens": spent.cached_input,
+        "output_tokens": spent.output,
+    }
 
 
 def _learn_correction(begun: Begun, outcome: Outcome) -> None:
@@ -165,20 +174,30 @@ def _learn_correction(begun: Begun, outcome: Outcome) -> None:
         row.filter(token_correction=old).update(token_correction=new)
 
 
-def _cost(begun: Begun, outcome: Outcome) -> Decimal | None:
-    """By the endpoint's prices per million tokens; None when no usage was reported."""
-    if outcome.input_tokens is None or outcome.output_tokens is None:
-        return None
+def _cost(begun: Begun, spent: Spent) -> Decimal | None:
+    """By the endpoint's prices; None when no usage was reported."""
     endpoint = ModelEndpoint.objects.filter(name=begun.spec.name).first()
-    if endpoint is None:
-        return None
-    cached = outcome.cached_input_tokens or 0
-    total: Decimal = (
-        endpoint.price_input * (outcome.input_tokens - cached)
-        + endpoint.price_cached_input * cached
-        + endpoint.price_output * outcome.output_tokens
-    )
-    return total / MILLION
+    return endpoint.cost_of(spent.input, spent.cached_input, spent.output) if endpoint else None
+
+
+def _note_use(begun: Begun) -> None:
+    """Say of the preferences that this turn was sent with when they were used last."""
+    sent = begun.memory.sent_preferences
+    if sent:
+        UserPreference.objects.filter(pk__in=sent).update(last_used_at=Now())
+
+
+def _mark_due(begun: Begun) -> None:
+    """What follows a completed turn: see `chat.follow_ups`."""
+    if begun.is_temporary:
+        return
+    policy = begun.memory.policy
+    if settings.CHAT_TITLES_ENABLED and begun.memory.wants_title:
+        dues.mark_session(dues.Kind.TITLE, begun.session_id)
+    if policy.enabled and begun.memory.summarizes:
+        dues.mark_session(dues.Kind.SUMMARY, begun.session_id)
+    if policy.enabled and policy.use_preferences and settings.CHAT_PREFERENCES_MODE != "off":
+        dues.mark_session(dues.Kind.PREFERENCES, begun.session_id)
 
 
 def _save_window(begun: Begun, answer: ChatMessage) -> None:
@@ -190,5 +209,5 @@ def _save_window(begun: Begun, answer: ChatMessage) -> None:
     memory: TurnMemory = begun.memory
     if not memory.policy.enabled or begun.is_temporary:
         return
-    added = [memory.current, history_message(answer)]
+    added = [memory.current, *memory.running, history_message(answer)]
     recall.snapshot_after_turn(begun.session_id, memory.state, memory.policy, memory.window, added)

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Literal
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.utils import timezone
 
 from chat import leases, llm
 from chat.hops import hop, urgent_hop
 from chat.models import ChatTurn
 from chat.temporary import TextsUnavailable
-from chat.turns import requests
+from chat.turns import requests, rounds
+from chat.turns.answers import Answer, Emit
 from chat.turns.begin import begin
 from chat.turns.endings import finish, flush
 from chat.turns.orders import Begun, Order, Outcome, Refused, Repeated
+from chat.turns.tools import Result
+from memory.messages import ToolCall
 
 logger = logging.getLogger(__name__)
 
-Emit = Callable[[dict[str, Any]], None]
 Status = ChatTurn.Status
 Ask = Literal["stop", "interrupt", "lose"]
 
@@ -68,65 +68,6 @@ class Control:
         self._event.set()
 
 
-class Answer:
-    """The text and the usage of one streamed answer as they come in."""
-
-    def __init__(self, begun: Begun, emit: Emit) -> None:
-        self.begun = begun
-        self.emit = emit
-        self.pieces: list[str] = []
-        self.end = 0
-        self.usage: llm.Usage | None = None
-        self.finish_reason = ""
-        self.first_token_at: datetime | None = None
-        self.ended = asyncio.Event()
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
-
-    async def receive(self) -> None:
-        """Take the stream in until its end; `LLMError` when it fails."""
-        async for chunk in llm.stream(self.begun.spec, self.begun.request):
-            if isinstance(chunk, llm.TextDelta):
-                self.add(chunk.text)
-            elif isinstance(chunk, llm.Usage):
-                self.usage = chunk
-            elif isinstance(chunk, llm.Finished):
-                self.finish_reason = chunk.reason
-
-    def add(self, piece: str) -> None:
-        if self.first_token_at is None:
-            self.first_token_at = timezone.now()
-        offset, self.end = self.end, self.end + len(piece)
-        self.pieces.append(piece)
-        self.emit(
-            {
-                "type": "turn.delta",
-                "turn": str(self.begun.turn_id),
-                "offset": offset,
-                "end": self.end,
-                "text": piece,
-            }
-        )
-
-    def outcome(
-        self, status: str, *, text: str | None = None, code: str = "", detail: str = ""
-    ) -> Outcome:
-        usage = self.usage
-        return Outcome(
-            status=status,
-            text=self.text if text is None else text,
-            finish_reason=self.finish_reason,
-            error_code=code,
-            error_detail=detail,
-            input_tokens=usage.input if usage else None,
-            cached_input_tokens=usage.cached_input if usage else None,
-            output_tokens=usage.output if usage else None,
-            first_token_at=self.first_token_at,
-        )
-
-
 async def run(order: Order, control: Control, emit: Emit) -> Begun | Repeated:
     """Run a turn to its end. `Refused` or `hops.Overloaded` before anything is stored.
 
@@ -138,82 +79,154 @@ async def run(order: Order, control: Control, emit: Emit) -> Begun | Repeated:
         return begun
     for frame in begun.frames:
         emit(frame)
-    outcome = await _stream(begun, control, Answer(begun, emit))
-    if outcome is not None and outcome.was_too_long and control.asked is None:
-        begun, outcome = await _once_more(begun, outcome, control, emit)
+    begun, outcome = await _converse(begun, control, emit)
     if outcome is not None:
         await asyncio.shield(_finish(begun, outcome))
     return begun
 
 
-async def _once_more(
-    begun: Begun, outcome: Outcome, control: Control, emit: Emit
-) -> tuple[Begun, Outcome | None]:
-    """The endpoint takes less than we thought: send less, once, and remember its limit."""
+class _Over(Exception):
+    """The turn has come to its end between two requests; without an outcome the lease is lost."""
+
+    def __init__(self, begun: Begun, outcome: Outcome | None) -> None:
+        self.begun = begun
+        self.outcome = outcome
+
+
+async def _converse(begun: Begun, control: Control, emit: Emit) -> tuple[Begun, Outcome | None]:
+    """One request after another, until an answer asks for no tools; no outcome: lease lost."""
+    earlier: Answer | None = None
     try:
-        begun = await urgent_hop(requests.shrink, begun, outcome.context_limit)
+        while True:
+            answer = Answer(begun, emit, earlier)
+            outcome = await _stream(begun, control, answer)
+            if outcome is None:
+                return begun, None
+            calls = _calls(begun, answer, outcome)
+            if calls:
+                begun = await _use_tools(begun, control, answer, outcome, calls)
+                earlier = answer
+            elif outcome.was_too_long and control.asked is None and not begun.was_shrunk:
+                begun = await _step(begun, outcome, requests.shrink, outcome.context_limit)
+            else:
+                return begun, outcome
+            for frame in begun.frames:
+                emit(frame)
+    except _Over as over:
+        return over.begun, over.outcome
+
+
+async def _step(begun: Begun, outcome: Outcome, step: Callable[..., Begun], *args: Any) -> Begun:
+    """Store what came and prepare what follows; `_Over` when nothing can follow."""
+    try:
+        return await urgent_hop(step, begun, *args)
     except leases.Lost as lost:
         logger.info("%s", lost)
-        return begun, None
+        raise _Over(begun, None) from None
     except Refused as refused:
-        failed = replace(outcome, error_code=refused.code, error_detail=refused.detail)
-        return begun, failed
-    for frame in begun.frames:
-        emit(frame)
-    return begun, await _stream(begun, control, Answer(begun, emit))
+        failed = replace(
+            outcome, status=Status.FAILED, error_code=refused.code, error_detail=refused.detail
+        )
+        raise _Over(begun, failed) from None
+
+
+def _calls(begun: Begun, answer: Answer, outcome: Outcome) -> tuple[ToolCall, ...]:
+    """The calls of a whole answer, where tools were offered."""
+    if not begun.tools or outcome.status != Status.COMPLETED:
+        return ()
+    return answer.calls.whole()
+
+
+async def _use_tools(
+    begun: Begun, control: Control, answer: Answer, outcome: Outcome, calls: tuple[ToolCall, ...]
+) -> Begun:
+    """Carry out the calls, store them with their results in any case, and prepare what follows."""
+    if control.asked is not None:
+        raise _Over(begun, _cut_off(control, answer))
+    if begun.rounds > settings.CHAT_TOOL_ROUNDS:
+        detail = f"The model went on asking for tools after {settings.CHAT_TOOL_ROUNDS} times."
+        failed = answer.outcome(Status.FAILED, code="too_many_tool_calls", detail=detail)
+        raise _Over(begun, failed)
+    results: list[Result] = []
+    work = rounds.carry_out(begun, calls, results, answer.emit)
+    task = await _watched(work, begun, control, answer)
+    if control.asked == "lose":
+        raise _Over(begun, None)
+    used = rounds.Round(outcome, calls, rounds.completed(calls, results))
+    begun = await _step(begun, outcome, rounds.store, used)
+    nothing_more = Answer(begun, answer.emit, answer)
+    if control.asked is not None:
+        raise _Over(begun, _cut_off(control, nothing_more))
+    if error := task.exception():
+        raise _Over(begun, _failed(nothing_more, error))
+    return await _step(begun, nothing_more.outcome(Status.FAILED), requests.follow)
 
 
 async def _stream(begun: Begun, control: Control, answer: Answer) -> Outcome | None:
     """The model's part, until it ends or somebody asks for its end; None when the lease is lost."""
-    model = asyncio.create_task(answer.receive())
+    task = await _watched(answer.receive(), begun, control, answer)
+    if control.asked == "lose":
+        return None
+    return _cut_off(control, answer) if task.cancelled() else _ended(answer, task.exception())
+
+
+async def _watched(
+    work: Coroutine[Any, Any, None], begun: Begun, control: Control, answer: Answer
+) -> asyncio.Task[None]:
+    """Do `work` while the lease is kept, until it ends or somebody asks for its end."""
+    task = asyncio.create_task(work)
+    ended = asyncio.Event()
     asked = asyncio.create_task(control.wait())
-    keeper = asyncio.create_task(_keep_lease(begun, control, answer))
+    keeper = asyncio.create_task(_keep_lease(begun, control, answer, ended))
     try:
-        await asyncio.wait({model, asked}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         control.interrupt()
     finally:
         asked.cancel()
-        if not model.done():
-            model.cancel()
-        answer.ended.set()
-        await asyncio.gather(model, asked, keeper, return_exceptions=True)
-    return _judge(control, answer, model)
+        if not task.done():
+            task.cancel()
+        ended.set()
+        await asyncio.gather(task, asked, keeper, return_exceptions=True)
+    return task
 
 
-def _judge(control: Control, answer: Answer, model: asyncio.Task[None]) -> Outcome | None:
-    if control.asked == "lose":
-        return None
-    if not model.cancelled():
-        return _judge_ended(answer, model.exception())
+def _cut_off(control: Control, answer: Answer) -> Outcome:
+    """The outcome of a turn that somebody asked to end."""
     if control.asked == "stop":
-        shown = answer.text[: control.seen]
+        shown = answer.seen(control.seen)
         return replace(answer.outcome(Status.STOPPED, text=shown), stop_seen=control.seen)
     return answer.outcome(
         Status.INTERRUPTED, code="interrupted", detail="The server that was answering went away."
     )
 
 
-def _judge_ended(answer: Answer, error: BaseException | None) -> Outcome:
+def _ended(answer: Answer, error: BaseException | None) -> Outcome:
+    """The outcome of an answer that came to its end by itself."""
     if isinstance(error, llm.LLMError):
         failed = answer.outcome(Status.FAILED, code=error.code, detail=error.detail)
         return replace(failed, context_limit=error.context_limit)
     if error is not None:
-        logger.error("Turn %s failed.", answer.begun.turn_id, exc_info=error)
-        return answer.outcome(
-            Status.FAILED, code="internal_error", detail="The server failed; its log says why."
-        )
-    if not answer.text.strip():
+        return _failed(answer, error)
+    asks_for_tools = bool(answer.begun.tools and answer.calls)
+    if not answer.text.strip() and not asks_for_tools:
         detail = f"The model ended with {answer.finish_reason!r} and without any text."
         return answer.outcome(Status.FAILED, text="", code="empty_answer", detail=detail)
     return answer.outcome(Status.COMPLETED)
 
 
-async def _keep_lease(begun: Begun, control: Control, answer: Answer) -> None:
+def _failed(answer: Answer, error: BaseException) -> Outcome:
+    logger.error("Turn %s failed.", answer.begun.turn_id, exc_info=error)
+    return answer.outcome(
+        Status.FAILED, code="internal_error", detail="The server failed; its log says why."
+    )
+
+
+async def _keep_lease(begun: Begun, control: Control, answer: Answer, ended: asyncio.Event) -> None:
     """Renew the lease and store the partial text about once a second; hear what others ask."""
     stored = 0
-    while not await _ended(answer):
-        text = answer.text if answer.end > stored else ""
+    while not await _has_ended(ended, answer.end):
+        text = answer.text if len(answer.text) > stored else ""
         try:
             wish = await urgent_hop(flush, begun, text)
         except leases.Lost as lost:
@@ -228,11 +241,11 @@ async def _keep_lease(begun: Begun, control: Control, answer: Answer) -> None:
             control.stop(wish.seen)
 
 
-async def _ended(answer: Answer) -> bool:
-    """Wait for the answer's end, at most until the next flush is due."""
-    pause = min(FLUSH_SECONDS + answer.end / FLUSH_GROWTH, settings.CHAT_LEASE_SECONDS / 3)
+async def _has_ended(ended: asyncio.Event, length: int) -> bool:
+    """Wait for the end, at most until the next flush is due."""
+    pause = min(FLUSH_SECONDS + length / FLUSH_GROWTH, settings.CHAT_LEASE_SECONDS / 3)
     try:
-        await asyncio.wait_for(answer.ended.wait(), pause)
+        await asyncio.wait_for(ended.wait(), pause)
     except TimeoutError:
         return False
     return True

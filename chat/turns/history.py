@@ -22,6 +22,7 @@ def history_message(row: ChatMessage) -> HistoryMessage:
             tool_calls=calls,
             tool_call_id=row.tool_call_id,
             name=row.name,
+            is_error=row.is_error,
         ),
         seq=row.seq,
         id=str(row.pk),

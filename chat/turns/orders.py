@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from chat.llm import EndpointSpec
+from chat.turns.tools import Caller, Tool
 
 Kind = Literal["send", "edit", "retry", "regenerate"]
 ANY_PARENT = "any"  # the sender does not say which message it answers to
@@ -50,6 +51,33 @@ class Repeated:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """Reported tokens; None where nothing was reported."""
+
+    input: int | None = None
+    cached_input: int | None = None
+    output: int | None = None
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            _sum(self.input, other.input),
+            _sum(self.cached_input, other.cached_input),
+            _sum(self.output, other.output),
+        )
+
+    @property
+    def total(self) -> int:
+        return (self.input or 0) + (self.output or 0)
+
+
+NOTHING_SPENT = Spent()
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return (first or 0) + (second or 0) if first is not None or second is not None else None
+
+
+@dataclass(frozen=True)
 class Begun:
     """A turn whose input and request are committed: everything that running it needs."""
 
@@ -58,9 +86,15 @@ class Begun:
     record_id: uuid.UUID
     spec: EndpointSpec
     request: dict[str, Any]
+    attempt: int  # number of the request in its turn
     tokens: int  # our count of the request
     is_temporary: bool  # its text is kept out of the tables
     memory: Any  # requests.TurnMemory: handed back to memory when the turn ends
+    caller: Caller
+    tools: tuple[Tool, ...] = ()
+    rounds: int = 0  # requests before this one that asked for tools
+    was_shrunk: bool = False  # the endpoint refused a longer request of this turn
+    spent: Spent = NOTHING_SPENT
     frames: tuple[dict[str, Any], ...] = field(default=())
     output_schema: Mapping[str, Any] | None = None  # that the answer must follow
 
@@ -80,6 +114,11 @@ class Outcome:
     first_token_at: datetime | None = None
     stop_seen: int | None = None
     context_limit: int | None = None  # tokens that the endpoint says it takes
+
+    @property
+    def spent(self) -> Spent:
+        """By this request alone."""
+        return Spent(self.input_tokens, self.cached_input_tokens, self.output_tokens)
 
     @property
     def was_too_long(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.conf import settings
 from chat.llm import EndpointSpec
 from chat.models import Assistant, ChatSession, ModelEndpoint
 from chat.turns import output_schema
+from chat.turns.tools import Tool
 from memory.context import Budget
 from memory.recall import MemoryPolicy, Owner
 
@@ -69,6 +71,11 @@ def _limit(name: str, chat_session: ChatSession, fallback: int | None) -> Switch
     return Switch(name, fallback, "environment")
 
 
+def summarizes(assistant: Assistant) -> bool:
+    """Whether what falls out of the window of the assistant's sessions is summarised."""
+    return bool(settings.CHAT_MEMORY_SUMMARIZE_ENABLED and assistant.summarize)
+
+
 def memory_policy(chat_session: ChatSession) -> MemoryPolicy:
     """The switches of a session as memory takes them."""
     values: dict[str, Any] = {each.name: each.value for each in switches(chat_session)}
@@ -104,3 +111,12 @@ def request_parameters(assistant: Assistant) -> dict[str, object]:
     limit = {"max_tokens": output_tokens(endpoint)}
     asked = output_schema.asked_of(assistant).parameters
     return {"model": endpoint.model, **limit, **assistant.parameters, **asked}
+
+
+def tool_parameters(offered: Sequence[Tool], *, may_call: bool) -> dict[str, object]:
+    """The tools of a request. They stay in it when none may be called any more: earlier messages
+    of the request name them."""
+    if not offered:
+        return {}
+    definitions: dict[str, object] = {"tools": [each.definition for each in offered]}
+    return definitions if may_call else {**definitions, "tool_choice": "none"}

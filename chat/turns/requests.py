@@ -6,23 +6,25 @@ Both functions run inside a transaction that has claimed the session's row.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from chat import events, leases, records
 from chat.models import Assistant, ChatMessage, ChatSession, ChatTurn, ModelEndpoint
-from chat.turns import images, output_schema, policies, references
+from chat.turns import derived, images, output_schema, policies, references, tools
 from chat.turns.history import SessionHistory, history_message
 from chat.turns.inputs import Input
-from chat.turns.orders import Begun, Refused
+from chat.turns.orders import NOTHING_SPENT, Begun, Refused, Spent
 from memory import context, recall
-from memory.blocks import PreferenceText
+from memory.blocks import DigestText, PreferenceText, SummaryText
 from memory.context import Assembled, HistoryMessage, Window
 from memory.recall import MemoryPolicy, SessionState
 from memory.references import References
+from memory.tokens import count_definitions
 
 LEAST_WINDOW = 256  # tokens
 BELIEVED_PART = 4  # a named limit below a quarter of the configured one is not believed
@@ -40,6 +42,22 @@ class TurnMemory:
     preferences: tuple[PreferenceText, ...]
     count: int  # messages before the input on the branch
     references: References
+    summary: SummaryText | None = None
+    digest: DigestText | None = None
+    awaiting: tuple[HistoryMessage, ...] = ()  # older than the window, not summarised yet
+    running: tuple[HistoryMessage, ...] = ()  # of this turn: calls of tools and their results
+    wants_title: bool = False
+    summarizes: bool = False
+    sent_preferences: tuple[int, ...] = ()  # that the newest request held
+
+    @property
+    def last_id(self) -> uuid.UUID:
+        """The newest stored message of the turn, which its answer follows."""
+        return uuid.UUID((self.running or (self.current,))[-1].id)
+
+    @property
+    def last_seq(self) -> int:
+        return (self.running or (self.current,))[-1].seq
 
 
 def prepare(
@@ -47,7 +65,8 @@ def prepare(
 ) -> Begun:
     """Read memory, assemble the request and record it; `Refused` when it cannot fit."""
     memory = _recall(chat_session, placed, passages)
-    begun = _write(chat_session.assistant, turn, memory, attempt=1)
+    offered = tools.offered(chat_session, memory_enabled=memory.policy.enabled)
+    begun = _write(chat_session.assistant, turn, memory, _first(chat_session, turn, offered))
     accepted = events.accepted(turn, placed.message, placed.notes)
     return replace(begun, frames=(accepted, *begun.frames, *placed.frames))
 
@@ -61,6 +80,7 @@ def what_if(turn: ChatTurn, **changes: Any) -> Assembled:
     chat_session = ChatSession.objects.select_related("assistant__endpoint").get(
         pk=turn.chat_session_id
     )
+    turn.chat_session = chat_session
     branch = ChatMessage.objects.filter(chat_session=chat_session, is_on_path=True)
     before = branch.filter(seq__lt=turn.input.seq).order_by("-seq").values_list("seq", flat=True)
     placed = Input(turn.input, previous_seq=before.first() or 0, count=before.count())
@@ -68,7 +88,8 @@ def what_if(turn: ChatTurn, **changes: Any) -> Assembled:
     passages = references.for_text(chat_session, turn.input.content or "")
     recalled = _recall(chat_session, placed, passages, changes)
     memory, _ = _with_images(assistant, chat_session.pk, recalled)
-    return _assemble(assistant, memory)
+    offered = tools.offered(chat_session, memory_enabled=memory.policy.enabled)
+    return _assemble(assistant, memory, offered)
 
 
 def shrink(begun: Begun, context_limit: int | None) -> Begun:
@@ -83,7 +104,41 @@ def shrink(begun: Begun, context_limit: int | None) -> Begun:
         ).get(pk=begun.turn_id)
         assistant = turn.chat_session.assistant
         _lower_limit(assistant.endpoint, begun, context_limit)
-        return _write(assistant, turn, begun.memory, attempt=2)
+        return _write(assistant, turn, begun.memory, replace(begun, was_shrunk=True))
+
+
+def follow(begun: Begun) -> Begun:
+    """The next request of a turn, with what its tools gave; `Refused` when that is too long."""
+    with transaction.atomic():
+        leases.hold(begun.session_id, begun.turn_id)
+        turn = ChatTurn.objects.select_related(
+            "chat_session__assistant__endpoint",
+        ).get(pk=begun.turn_id)
+        return _write(turn.chat_session.assistant, turn, begun.memory, begun)
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What a turn's first request follows: nothing."""
+
+    caller: tools.Caller
+    tools: tuple[tools.Tool, ...]
+    attempt: int = 0
+    rounds: int = 0
+    was_shrunk: bool = False
+    spent: Spent = NOTHING_SPENT
+
+
+def _first(chat_session: ChatSession, turn: ChatTurn, offered: tuple[tools.Tool, ...]) -> _Before:
+    caller = tools.Caller(
+        session_id=chat_session.pk,
+        tenant_id=chat_session.tenant_id,
+        user_id=chat_session.user_id,
+        assistant=chat_session.assistant.slug,
+        input_seq=turn.input.seq,
+        input_text=turn.input.content or "",
+    )
+    return _Before(caller, offered)
 
 
 def _lower_limit(endpoint: ModelEndpoint, begun: Begun, context_limit: int | None) -> None:
@@ -105,32 +160,52 @@ def _lower_limit(endpoint: ModelEndpoint, begun: Begun, context_limit: int | Non
         endpoint.save(update_fields=["learned_context_window"])
 
 
-def _write(assistant: Assistant, turn: ChatTurn, memory: TurnMemory, attempt: int) -> Begun:
+def _write(
+    assistant: Assistant, turn: ChatTurn, memory: TurnMemory, before: Begun | _Before
+) -> Begun:
+    """Assemble and record the request that follows `before` in a turn."""
     sent, urls = _with_images(assistant, turn.chat_session_id, memory)
-    assembled = _assemble(assistant, sent)
+    assembled = _assemble(assistant, sent, before.tools)
     manifest = {**assembled.manifest, "of": memory.count}
     parameters = policies.request_parameters(assistant)
+    parameters |= policies.tool_parameters(before.tools, may_call=not _is_last(before))
     is_temporary = turn.chat_session.is_temporary
     record, request = records.write(
         turn,
         replace(assembled, manifest=manifest),
         parameters,
-        attempt,
+        before.attempt + 1,
         keeps_text=not is_temporary,
         images=urls,
     )
+    derived.note(record)
     return Begun(
         turn_id=turn.pk,
         session_id=turn.chat_session_id,
         record_id=record.pk,
         spec=policies.endpoint_spec(assistant.endpoint),
         request=request,
+        attempt=before.attempt + 1,
         tokens=assembled.tokens,
         is_temporary=is_temporary,
-        memory=memory,
-        frames=(events.turn_context(turn, manifest),),
+        memory=replace(memory, sent_preferences=_sent_preferences(manifest)),
+        caller=before.caller,
+        tools=before.tools,
+        rounds=before.rounds,
+        was_shrunk=before.was_shrunk,
+        spent=before.spent,
+        frames=(events.turn_context(turn, manifest, memory.preferences),),
         output_schema=assistant.output_schema,
     )
+
+
+def _is_last(before: Begun | _Before) -> bool:
+    """Whether a turn has used tools so often that its next answer must do without."""
+    return before.rounds > settings.CHAT_TOOL_ROUNDS
+
+
+def _sent_preferences(manifest: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(each["id"] for each in manifest["preferences"])
 
 
 def _with_images(
@@ -142,27 +217,34 @@ def _with_images(
     return replace(memory, window=window), urls
 
 
-def _assemble(assistant: Assistant, memory: TurnMemory) -> Assembled:
+def _assemble(
+    assistant: Assistant, memory: TurnMemory, offered: Sequence[tools.Tool] = ()
+) -> Assembled:
     endpoint = assistant.endpoint
     asked = output_schema.asked_of(assistant)
+    definitions = count_definitions([each.definition for each in offered], endpoint.encoding)
     try:
         assembled = context.assemble(
             prompt=asked.prompt,
             window=memory.window,
             current=memory.current,
+            running=memory.running,
             preferences=memory.preferences,
             references=memory.references,
             budget=policies.request_budget(endpoint),
             encoding=endpoint.encoding,
             correction=endpoint.token_correction,
-            beside=asked.beside,
+            beside=asked.beside + definitions,
             strict_roles=endpoint.strict_roles,
         )
     except (context.InputTooLong, context.PromptTooLong) as too_long:
         raise Refused(
             too_long.code, str(too_long), tokens=too_long.tokens, limit=too_long.limit
         ) from None
-    return replace(assembled, manifest={**assembled.manifest, **asked.figures})
+    figures: dict[str, Any] = dict(asked.figures)
+    if offered:
+        figures["tools"] = {"names": [each.name for each in offered], "tokens": definitions}
+    return replace(assembled, manifest={**assembled.manifest, **figures})
 
 
 def _recall(
@@ -189,4 +271,6 @@ def _recall(
         preferences=recalled.preferences,
         count=placed.count,
         references=passages,
+        summarizes=policies.summarizes(chat_session.assistant),
+        wants_title=chat_session.title_source == ChatSession.TitleSource.AUTO,
     )

@@ -1,0 +1,1 @@
+"""The tools that are built in: what is remembered, earlier conversations, the time."""
