@@ -1,4 +1,4 @@
-"""Preferences across sessions: written by people, one active row per key, recalled as data.
+"""Preferences across sessions: one active row per key, recalled as data, deleted for good.
 
 Everything here takes the tenant and the user and filters by them in the query; an id of somebody
 else raises UserPreference.DoesNotExist, as an unknown one does.
@@ -7,28 +7,53 @@ else raises UserPreference.DoesNotExist, as an unknown one does.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 from django.contrib.auth import get_user_model
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from memory import forgotten
+from memory import preference_fields as fields
 from memory.blocks import PreferenceText
-from memory.models import PREFERENCE_TEXT_LENGTH, UserPreference
-from memory.text import clean, folded_key, key_digest, normal_key
+from memory.forgotten import is_forgotten
+from memory.models import UserPreference
+from memory.preference_fields import ALL, KEY_LENGTH, SCOPE_LENGTH, InvalidPreference
+from memory.text import folded_key, key_digest
+from memory.words import question_tokens, tokens
 
-ALL = "all"
-KEY_LENGTH = 100
-SCOPE_LENGTH = 60
+__all__ = [
+    "ALL",
+    "KEY_LENGTH",
+    "SCOPE_LENGTH",
+    "InvalidPreference",
+    "Owner",
+    "active_for",
+    "answer",
+    "delete",
+    "disable",
+    "edit",
+    "enable",
+    "is_forgotten",
+    "listed",
+    "remember",
+    "used",
+    "with_superseded",
+]
+
+LOOKED_AT = 200
+"""So many of the newest preferences are ranked for one request."""
 RECALLED = 50
-"""At most so many preferences are looked at for one request."""
+"""At most so many of them are given to it."""
 
 _ATTEMPTS = 3
 
 Status = UserPreference.Status
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,12 +65,7 @@ class Owner:
     scope: str
 
 
-class InvalidPreference(ValueError):
-    """A key, text or scope that cannot be stored; `field` names it."""
-
-    def __init__(self, field: str, problem: str) -> None:
-        self.field = field
-        super().__init__(f"{field} {problem}")
+# --- Remembering ----------------------------------------------------------------------------------
 
 
 def remember(
@@ -58,51 +78,137 @@ def remember(
     origin: str,
     source_session: uuid.UUID | None = None,
     source_seq: int | None = None,
+    quote: str = "",
+    confidence: float | None = None,
+    expires_at: datetime | None = None,
+    status: str = Status.ACTIVE,
+    replaces: str | None = None,
 ) -> UserPreference:
-    """Store what `key` means now; the active row of that key is superseded in the same step.
+    """Store what `key` means now, or propose it; several may be proposed for one key.
 
-    The same text again changes nothing and returns the row that says it.
+    An active one supersedes the active row of its key in the same step. `replaces` names the key
+    of an active row that this says anew in other words: the new row takes that key. The same text
+    again makes no second row: the row that says it is returned, made active if that was asked for.
     """
     values: dict[str, Any] = {
-        "scope": _scope(scope),
-        "key": _key(key),
-        "text": _text(text),
-        "origin": _origin(origin),
+        "scope": fields.checked_scope(scope),
+        "key": fields.checked_key(key),
+        "text": fields.checked_text(text),
+        "origin": fields.checked_origin(origin),
+        "status": fields.checked_status(status),
+        "quote": fields.checked_quote(quote),
+        "confidence": fields.checked_confidence(confidence),
+        "expires_at": fields.checked_expiry(expires_at),
         "source_session_id": source_session,
         "source_seq": source_seq,
     }
     mine = _of(owner_tenant_id, user_id)
 
     def write() -> UserPreference:
-        current = _active(mine, values["scope"], values["key"])
-        same = current.filter(_not_expired()).first()
-        if same is not None and same.text == values["text"]:
-            return same
-        old = _supersede(current)
-        new = UserPreference.objects.create(tenant_id=owner_tenant_id, user_id=user_id, **values)
-        UserPreference.objects.filter(pk__in=old).update(superseded_by=new)
+        named = _active(mine, values["scope"], replaces).first() if replaces else None
+        if named is not None and not _active(mine, values["scope"], values["key"]).exists():
+            values["key"] = named.key
+        if (same := _said_already(mine, values)) is not None:
+            return _say_again(mine, same, values)
+        new = UserPreference(tenant_id=owner_tenant_id, user_id=user_id, **values)
+        if new.status == Status.PROPOSED:
+            new.save(force_insert=True)
+            return new
+        current = _active(mine, new.scope, new.key)
+        old = _supersede(current | mine.filter(pk=named.pk) if named is not None else current)
+        new.save(force_insert=True)
+        mine.filter(pk__in=old).update(superseded_by=new)
         return new
 
     return _alone(user_id, write)
 
 
-def active_for(owner: Owner) -> tuple[PreferenceText, ...]:
-    """What is active for the owner, best first: the assistant's own before `all`, newest first.
+def _said_already(mine: QuerySet[UserPreference], values: dict[str, Any]) -> UserPreference | None:
+    """The row that says the same under the same key, whatever became of it but being replaced.
 
-    Where both have a key, the assistant's own counts.
+    An active row in other capitals is another text where somebody writes, not where one is
+    proposed.
     """
-    rows = (
-        _of(owner.tenant_id, owner.user_id)
-        .filter(_not_expired(), scope__in={ALL, owner.scope}, is_current=True)
-        .order_by("-id")[:RECALLED]
+    rows = mine.filter(_not_expired(), scope=values["scope"], key_digest=key_digest(values["key"]))
+    wanted = folded_key(values["text"])
+    standing = rows.exclude(status=Status.SUPERSEDED).order_by("-id")
+    for row in sorted(standing, key=lambda row: not row.is_current):
+        is_exact = row.text == values["text"]
+        may_differ = values["status"] == Status.PROPOSED or not row.is_current
+        if is_exact or (may_differ and folded_key(row.text) == wanted):
+            return row
+    return None
+
+
+def _say_again(
+    mine: QuerySet[UserPreference], row: UserPreference, values: dict[str, Any]
+) -> UserPreference:
+    """What is said again lasts as long as the longer of both statements."""
+    if row.expires_at is not None:
+        until = values["expires_at"]
+        row.expires_at = max(row.expires_at, until) if until is not None else None
+        mine.filter(pk=row.pk).update(expires_at=row.expires_at)
+    if values["status"] == Status.ACTIVE and not row.is_current:
+        mine.filter(pk=row.pk).update(text=values["text"], origin=values["origin"])
+        return _activate(mine, row)
+    return row
+
+
+def answer(tenant_id: int, user_id: int, preference_id: int, keep: bool) -> UserPreference | None:
+    """Keep a proposal, which supersedes the active row of its key, or delete it for good.
+
+    What was answered already stays as it is and is returned.
+    """
+    mine = _of(tenant_id, user_id)
+
+    def write() -> UserPreference | None:
+        row = mine.exclude(~_not_expired(), status=Status.PROPOSED).get(pk=preference_id)
+        if row.status != Status.PROPOSED:
+            return row
+        if keep:
+            return _activate(mine, row)
+        forgotten.note([row])
+        row.delete()
+        return None
+
+    return _alone(user_id, write)
+
+
+# --- Recall ---------------------------------------------------------------------------------------
+
+
+def active_for(owner: Owner, question: str = "") -> tuple[PreferenceText, ...]:
+    """What is active for the owner, best first.
+
+    What shares most words with the question comes first, then the assistant's own before `all`,
+    then the newest. Where both have a key, the assistant's own counts.
+    """
+    scopes = {ALL, owner.scope}
+    rows = _of(owner.tenant_id, owner.user_id).filter(
+        _not_expired(), scope__in=scopes, is_current=True
     )
-    ranked = sorted(rows, key=lambda row: row.scope == ALL)
+    # A database may compare without regard to case; scopes are compared as they are.
+    found = [row for row in rows.order_by("-id")[:LOOKED_AT] if row.scope in scopes]
     by_key: dict[str, UserPreference] = {}
-    for row in ranked:
+    for row in sorted(found, key=lambda row: row.scope == ALL):
         by_key.setdefault(row.key_digest, row)
-    return tuple(
-        PreferenceText(row.pk, row.key, row.text, row.scope, row.origin) for row in by_key.values()
-    )
+    ranked = _ranked(by_key.values(), question)[:RECALLED]
+    return tuple(PreferenceText(row.pk, row.key, row.text, row.scope, row.origin) for row in ranked)
+
+
+def _ranked(rows: Iterable[UserPreference], question: str) -> list[UserPreference]:
+    asked = set(question_tokens(question))
+
+    def rank(row: UserPreference) -> tuple[int, bool, int]:
+        shared = asked.intersection(tokens(f"{row.key} {row.text}")) if asked else ()
+        return -len(shared), row.scope == ALL, -row.pk
+
+    return sorted(rows, key=rank)
+
+
+def used(ids: Iterable[int]) -> None:
+    """These were part of a request just now."""
+    UserPreference.objects.filter(pk__in=list(ids)).update(last_used_at=timezone.now())
 
 
 def listed(
@@ -110,18 +216,25 @@ def listed(
     user_id: int,
     *,
     source_session: uuid.UUID | None = None,
-    statuses: Collection[str] = (Status.ACTIVE, Status.DISABLED),
+    statuses: Collection[str] = (Status.ACTIVE, Status.PROPOSED, Status.DISABLED),
 ) -> QuerySet[UserPreference]:
-    """The user's preferences, newest first; with `source_session` those that came from it."""
+    """The user's preferences, newest first; with `source_session` those that came from it.
+
+    One that expired is still listed, so that it can be deleted; a proposal that expired is not.
+    """
     rows = _of(tenant_id, user_id).filter(status__in=statuses).order_by("-id")
+    rows = rows.filter(_not_expired() | ~Q(status=Status.PROPOSED))
     return rows if source_session is None else rows.filter(source_session_id=source_session)
+
+
+# --- Changing -------------------------------------------------------------------------------------
 
 
 def edit(
     tenant_id: int, user_id: int, preference_id: int, text: str, *, origin: str = "user"
 ) -> UserPreference:
     """Change the text; the row is then what `origin` wrote."""
-    values = {"text": _text(text), "origin": _origin(origin)}
+    values = {"text": fields.checked_text(text), "origin": fields.checked_origin(origin)}
     return _change(tenant_id, user_id, preference_id, values)
 
 
@@ -134,36 +247,14 @@ def disable(tenant_id: int, user_id: int, preference_id: int) -> UserPreference:
 def enable(tenant_id: int, user_id: int, preference_id: int) -> UserPreference:
     """Make the row active; another active row of its key is superseded in the same step."""
     mine = _of(tenant_id, user_id)
-
-    def write() -> UserPreference:
-        row = mine.get(pk=preference_id)
-        others = _active(mine, row.scope, row.key).exclude(pk=row.pk)
-        mine.filter(pk__in=_supersede(others)).update(superseded_by=row)
-        values = {"status": Status.ACTIVE, "is_current": True, "superseded_by": None}
-        return _change(tenant_id, user_id, preference_id, values)
-
-    return _alone(user_id, write)
+    return _alone(user_id, lambda: _activate(mine, mine.get(pk=preference_id)))
 
 
-def delete(tenant_id: int, user_id: int, preference_id: int) -> int:
-    """Delete the row and what it superseded, which nobody could find any more; how many went."""
-    mine = _of(tenant_id, user_id)
-    with transaction.atomic():
-        row = mine.select_for_update().get(pk=preference_id)
-        older = Q(scope=row.scope, key_digest=row.key_digest, status=Status.SUPERSEDED)
-        return mine.filter(Q(pk=row.pk) | older).delete()[0]
-
-
-def _of(tenant_id: int, user_id: int) -> QuerySet[UserPreference]:
-    return UserPreference.objects.filter(tenant_id=tenant_id, user_id=user_id)
-
-
-def _active(mine: QuerySet[UserPreference], scope: str, key: str) -> QuerySet[UserPreference]:
-    return mine.filter(scope=scope, key_digest=key_digest(key), is_current=True)
-
-
-def _not_expired() -> Q:
-    return Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
+def _activate(mine: QuerySet[UserPreference], row: UserPreference) -> UserPreference:
+    others = _active(mine, row.scope, row.key).exclude(pk=row.pk)
+    mine.filter(pk__in=_supersede(others)).update(superseded_by=row)
+    values = {"status": Status.ACTIVE, "is_current": True, "superseded_by": None}
+    return _change(row.tenant_id, row.user_id, row.pk, values)
 
 
 def _supersede(rows: QuerySet[UserPreference]) -> list[int]:
@@ -183,7 +274,61 @@ def _change(
     return mine.get(pk=preference_id)
 
 
-def _alone(user_id: int, write: Callable[[], UserPreference]) -> UserPreference:
+# --- Deleting -------------------------------------------------------------------------------------
+
+
+def delete(tenant_id: int, user_id: int, preference_id: int, *, offer_older: bool = False) -> int:
+    """Delete the row and what it superseded, which nobody could find any more; how many went.
+
+    Keyed hashes of what went stay, so that it is not taken from old messages again. With
+    `offer_older`, for a row that goes because its source goes, what it superseded is proposed.
+    """
+    mine = _of(tenant_id, user_id)
+
+    def write() -> int:
+        gone = with_superseded(tenant_id, user_id, preference_id)
+        if offer_older:
+            gone = [preference_id]
+            offered = mine.filter(_not_expired(), superseded_by=preference_id)
+            offered.update(status=Status.PROPOSED, superseded_by=None, updated_at=timezone.now())
+        forgotten.note(mine.filter(pk__in=gone))
+        return mine.filter(pk__in=gone).delete()[0]
+
+    return _alone(user_id, write)
+
+
+def with_superseded(tenant_id: int, user_id: int, preference_id: int) -> list[int]:
+    """The ids of a preference and of everything that it superseded, directly or not."""
+    mine = _of(tenant_id, user_id)
+    row = mine.get(pk=preference_id)
+    found = {row.pk}
+    if row.is_current:  # rows of its key whose successor is gone belong to it
+        left = mine.filter(scope=row.scope, key_digest=row.key_digest, superseded_by=None)
+        found.update(left.filter(status=Status.SUPERSEDED).values_list("pk", flat=True))
+    newest = found
+    while newest:
+        older = mine.filter(superseded_by__in=newest).exclude(pk__in=found)
+        newest = set(older.values_list("pk", flat=True))
+        found |= newest
+    return sorted(found)
+
+
+# --- In the tables --------------------------------------------------------------------------------
+
+
+def _of(tenant_id: int, user_id: int) -> QuerySet[UserPreference]:
+    return UserPreference.objects.filter(tenant_id=tenant_id, user_id=user_id)
+
+
+def _active(mine: QuerySet[UserPreference], scope: str, key: str) -> QuerySet[UserPreference]:
+    return mine.filter(scope=scope, key_digest=key_digest(key), is_current=True)
+
+
+def _not_expired() -> Q:
+    return Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
+
+
+def _alone(user_id: int, write: Callable[[], T]) -> T:
     """Run `write` in a transaction, one at a time for a user.
 
     A writer that does not wait (somebody who saves a row by hand) can still make the key active
@@ -204,43 +349,3 @@ def _lock(user_id: int) -> None:
     """Hold the user's row to the end of the transaction; foreign keys to it stay possible."""
     no_key = connection.features.has_select_for_no_key_update
     get_user_model()._default_manager.select_for_update(no_key=no_key).filter(pk=user_id).first()
-
-
-def _key(key: str) -> str:
-    found = normal_key(key)
-    if not found:
-        raise InvalidPreference("key", "is empty; give it a name, as in `language: English`")
-    for form in (found, folded_key(found)):
-        if len(form) > KEY_LENGTH:
-            raise InvalidPreference(
-                "key", f"has {len(form)} characters; at most {KEY_LENGTH} are allowed"
-            )
-    return found
-
-
-def _text(text: str) -> str:
-    found = clean(text).strip()
-    if not found:
-        raise InvalidPreference("text", "is empty; say what is to be remembered")
-    if len(found) > PREFERENCE_TEXT_LENGTH:
-        raise InvalidPreference(
-            "text", f"has {len(found)} characters; at most {PREFERENCE_TEXT_LENGTH} are allowed"
-        )
-    return found
-
-
-def _scope(scope: str) -> str:
-    found = clean(scope).strip()
-    if not 0 < len(found) <= SCOPE_LENGTH:
-        raise InvalidPreference(
-            "scope", f'is {found[:SCOPE_LENGTH]!r}; use "{ALL}" or the slug of an assistant'
-        )
-    return found
-
-
-def _origin(origin: str) -> str:
-    if origin not in UserPreference.Origin.values:
-        raise InvalidPreference(
-            "origin", f"is {origin!r}; use one of {', '.join(UserPreference.Origin.values)}"
-        )
-    return origin

@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import itertools
 import threading
+import unicodedata
 import uuid
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from memory import preferences
 from memory.blocks import PreferenceText
-from memory.models import UserPreference
+from memory.models import ForgottenPreference, UserPreference
 from memory.preferences import InvalidPreference, Owner
 from tests import builders
 
@@ -31,9 +36,18 @@ class Person:
         fields.setdefault("origin", "user")
         return preferences.remember(*self.ids, scope, key, text, **fields)
 
-    def recalled(self, scope: str = "guide") -> list[tuple[str, str]]:
-        found = preferences.active_for(Owner(*self.ids, scope))
+    def propose(self, key: str, text: str, scope: str = "all", **fields: Any) -> UserPreference:
+        return self.remember(key, text, scope, origin="chat", status="proposed", **fields)
+
+    def recalled(self, scope: str = "guide", question: str = "") -> list[tuple[str, str]]:
+        found = preferences.active_for(Owner(*self.ids, scope), question)
         return [(each.key, each.text) for each in found]
+
+    def forgot(self, key: str, text: str, **said: Any) -> bool:
+        """Whether a candidate that was said just now is one of those that were deleted."""
+        said = {"quote": "", "source_session": None, "source_seq": None, **said}
+        said.setdefault("said_at", timezone.now())
+        return preferences.is_forgotten(*self.ids, key=key, text=text, **said)
 
     def statuses(self) -> list[tuple[str, str]]:
         rows = UserPreference.objects.filter(user=self.user).order_by("id")
@@ -118,6 +132,7 @@ def test_the_same_text_after_it_expired_is_remembered_anew(alice: Person) -> Non
         ("k", "x", "", "user", "scope is ''"),
         ("k", "x", "s" * 61, "user", "scope is 's"),
         ("k", "x", "all", "model", "origin is 'model'"),
+        ("的" * 1_000_000, "x", "all", "user", "key has 1000000 characters; at most 100"),
     ],
 )
 def test_what_cannot_be_stored_is_refused_and_nothing_is_superseded(
@@ -168,10 +183,44 @@ def test_the_assistants_own_come_first_and_beat_those_for_all(alice: Person) -> 
     assert alice.recalled("other") == [("tone", "dry"), ("Style", "long"), ("language", "English")]
 
 
-def test_only_the_newest_fifty_are_looked_at(alice: Person) -> None:
+def test_fifty_are_recalled_at_most_and_an_old_one_that_is_asked_about_is_among_them(
+    alice: Person,
+) -> None:
+    alice.remember("boat", "She has a red kayak.")
     for n in range(51):
         alice.remember(f"key {n}", "x")
     assert [key for key, _ in alice.recalled()] == [f"key {n}" for n in range(50, 0, -1)]
+    asked = alice.recalled(question="Where can I paddle my kayak?")
+    assert (asked[0], len(asked)) == (("boat", "She has a red kayak."), 50)
+
+
+def test_all_that_a_question_asks_about_come_first_then_the_newest(alice: Person) -> None:
+    for key, text in [
+        ("sister", "My sister is called Ines."),
+        ("diet", "我不吃花生"),
+        ("editor", "Uses Vim."),
+        ("city", "Lives in Lisbon."),
+        ("tone", "Be brief."),
+    ]:
+        alice.remember(key, text)
+    found = alice.recalled(question="What should my sister cook in Lisbon? 花生可以吗?")
+    assert [key for key, _ in found] == ["city", "diet", "sister", "tone", "editor"]
+
+
+def test_the_assistants_own_wins_before_anything_is_ranked(alice: Person) -> None:
+    alice.remember("style", "kayak kayak kayak")
+    alice.remember("style", "short", "guide")
+    assert alice.recalled("guide", question="kayak style") == [("style", "short")]
+
+
+def test_what_was_used_says_when(alice: Person, bob: Person) -> None:
+    row, other = alice.remember("k", "x"), alice.remember("l", "y")
+    before = timezone.now()
+    preferences.used([row.pk])
+    row.refresh_from_db()
+    other.refresh_from_db()
+    assert row.last_used_at is not None
+    assert (row.last_used_at >= before, other.last_used_at) == (True, None)
 
 
 # --- Edit, disable, enable, delete
@@ -222,6 +271,7 @@ ACTS: dict[str, Callable[[int, int, int], object]] = {
     "disable": preferences.disable,
     "enable": preferences.enable,
     "delete": preferences.delete,
+    "answer": lambda tenant, user, row: preferences.answer(tenant, user, row, keep=False),
 }
 
 
@@ -238,17 +288,343 @@ def test_somebody_elses_id_is_as_unknown_as_any(alice: Person, bob: Person, act:
     assert alice.statuses() == [("x", "active")]
 
 
-def test_the_list_holds_active_and_disabled_newest_first(alice: Person, bob: Person) -> None:
+def test_the_list_holds_all_but_what_was_replaced_newest_first(alice: Person, bob: Person) -> None:
     chat_session = builders.chat_session(alice.user, tenant=alice.tenant)
     bob.remember("k", "bob's")
     alice.remember("k", "superseded")
     first = alice.remember("k", "first", source_session=chat_session.pk)
     second = alice.remember("l", "second")
     preferences.disable(*alice.ids, second.pk)
-    assert [row.pk for row in preferences.listed(*alice.ids)] == [second.pk, first.pk]
+    third = alice.propose("m", "third")
+    rows = preferences.listed(*alice.ids)
+    assert [row.pk for row in rows] == [third.pk, second.pk, first.pk]
     from_here = preferences.listed(*alice.ids, source_session=chat_session.pk)
     assert [row.pk for row in from_here] == [first.pk]
     assert not preferences.listed(*alice.ids, source_session=uuid.uuid4()).exists()
+
+
+# --- Proposals
+
+
+def test_what_is_proposed_keeps_its_quote_and_is_not_recalled(alice: Person) -> None:
+    chat_session = builders.chat_session(alice.user, tenant=alice.tenant)
+    until = timezone.now() + timedelta(days=7)
+    row = alice.propose(
+        "city",
+        "Lives in Lisbon.",
+        source_session=chat_session.pk,
+        source_seq=3,
+        quote=" I moved\x00 to Lisbon ",
+        confidence=0.8,
+        expires_at=until,
+    )
+    row.refresh_from_db()
+    assert (row.status, row.quote, row.confidence, row.expires_at, row.source_seq) == (
+        "proposed",
+        "I moved to Lisbon",
+        0.8,
+        until,
+        3,
+    )
+    assert alice.recalled() == []
+
+
+def test_several_may_be_proposed_for_one_key(alice: Person) -> None:
+    alice.remember("city", "Berlin")
+    alice.propose("city", "Lisbon")
+    alice.propose("city", "Porto")
+    assert alice.recalled() == [("city", "Berlin")]
+    assert alice.statuses() == [
+        ("Berlin", "active"),
+        ("Lisbon", "proposed"),
+        ("Porto", "proposed"),
+    ]
+
+
+def test_keeping_a_proposal_supersedes_the_active_one_in_the_same_step(alice: Person) -> None:
+    berlin = alice.remember("city", "Berlin")
+    lisbon = alice.propose("City", "Lisbon")
+    kept = preferences.answer(*alice.ids, lisbon.pk, keep=True)
+    berlin.refresh_from_db()
+    assert kept is not None
+    assert (kept.pk, kept.status, kept.is_current) == (lisbon.pk, "active", True)
+    assert (berlin.status, berlin.superseded_by) == ("superseded", lisbon)
+    assert alice.recalled() == [("City", "Lisbon")]
+
+
+def test_refusing_a_proposal_deletes_it_alone_and_remembers_the_refusal(alice: Person) -> None:
+    alice.remember("city", "Berlin")
+    alice.remember("city", "Hamburg")
+    row = alice.propose("city", "Lisbon", quote="I love Lisbon")
+    said_at = timezone.now()
+    assert preferences.answer(*alice.ids, row.pk, keep=False) is None
+    assert alice.statuses() == [("Berlin", "superseded"), ("Hamburg", "active")]
+    assert alice.forgot("town", "lisbon!", said_at=said_at)
+    assert not alice.forgot("town", "Lisbon")  # said again
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_an_answer_that_comes_twice_changes_nothing_more(alice: Person, keep: bool) -> None:
+    row = alice.propose("city", "Lisbon")
+    preferences.answer(*alice.ids, row.pk, keep=True)
+    again = preferences.answer(*alice.ids, row.pk, keep=keep)
+    assert again is not None
+    assert (again.pk, alice.statuses()) == (row.pk, [("Lisbon", "active")])
+
+
+def test_a_refusal_that_comes_twice_finds_nothing(alice: Person) -> None:
+    row = alice.propose("city", "Lisbon")
+    preferences.answer(*alice.ids, row.pk, keep=False)
+    with pytest.raises(UserPreference.DoesNotExist):
+        preferences.answer(*alice.ids, row.pk, keep=False)
+
+
+def test_a_proposal_that_expired_is_neither_listed_nor_kept(alice: Person) -> None:
+    row = alice.propose("city", "Lisbon")
+    UserPreference.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert not preferences.listed(*alice.ids).exists()
+    with pytest.raises(UserPreference.DoesNotExist):
+        preferences.answer(*alice.ids, row.pk, keep=True)
+
+
+def test_what_is_active_proposed_or_disabled_is_not_proposed_again(alice: Person) -> None:
+    active, off = alice.remember("a", "Uses Vim."), alice.remember("b", "No tabs.")
+    preferences.disable(*alice.ids, off.pk)
+    proposed = alice.propose("c", "Lisbon")
+    assert alice.propose("A", "uses  vim.").pk == active.pk
+    assert alice.propose("b", "no tabs.").pk == off.pk
+    assert alice.propose("c", "LISBON").pk == proposed.pk
+    assert [status for _, status in alice.statuses()] == ["active", "disabled", "proposed"]
+
+
+@pytest.mark.parametrize("before", ["proposed", "disabled"])
+def test_what_is_said_in_full_while_it_waits_becomes_active_and_stays_one_row(
+    alice: Person, before: str
+) -> None:
+    row = alice.propose("city", "lisbon")
+    if before == "disabled":
+        preferences.disable(*alice.ids, row.pk)
+    again = alice.remember("City", "Lisbon")
+    assert (again.pk, alice.statuses()) == (row.pk, [("Lisbon", "active")])
+
+
+def test_a_new_statement_takes_the_key_of_the_one_that_it_replaces(alice: Person) -> None:
+    alice.remember("home town", "Berlin")
+    row = alice.propose("city", "Lisbon", replaces=" Home Town")
+    assert row.key == "home town"
+    preferences.answer(*alice.ids, row.pk, keep=True)
+    assert alice.recalled() == [("home town", "Lisbon")]
+
+
+def test_one_that_replaces_two_supersedes_both(alice: Person) -> None:
+    alice.remember("home town", "Berlin")
+    alice.remember("city", "Hamburg")
+    row = alice.remember("city", "Lisbon", origin="chat", replaces="home town")
+    assert alice.recalled() == [("city", "Lisbon")]
+    assert preferences.delete(*alice.ids, row.pk) == 3
+
+
+@pytest.mark.parametrize("named", ["nothing", "", None])
+def test_a_replaced_key_that_nobody_has_is_let_be(alice: Person, named: str | None) -> None:
+    alice.remember("tone", "dry")
+    alice.remember("city", "Lisbon", replaces=named)
+    assert alice.recalled() == [("city", "Lisbon"), ("tone", "dry")]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("quote", "的" * 1_000_000, "quote has 1000000 characters; at most 2000"),
+        ("confidence", 1.5, "confidence is 1.5; use a number from 0 to 1"),
+        ("confidence", float("nan"), "confidence is nan"),
+        ("expires_at", datetime(2999, 1, 1), "without a time zone"),
+        ("expires_at", timezone.now(), "which is past"),
+        ("status", "superseded", "status is 'superseded'; use active or proposed"),
+    ],
+)
+def test_a_field_that_cannot_be_stored_is_named(
+    alice: Person, field: str, value: object, says: str
+) -> None:
+    with pytest.raises(InvalidPreference, match=says) as refused:
+        alice.remember("k", "x", **{field: value})
+    assert (refused.value.field, alice.statuses()) == (field, [])
+
+
+def test_what_is_said_again_lasts_as_long_as_the_longer_statement(alice: Person) -> None:
+    week, month = (timezone.now() + timedelta(days=days) for days in (7, 30))
+    row = alice.remember("diet", "no sugar", expires_at=week)
+    alice.remember("diet", "no sugar", expires_at=month)
+    alice.remember("diet", "no sugar", expires_at=week)
+    row.refresh_from_db()
+    assert row.expires_at == month
+    assert alice.remember("diet", "no sugar").expires_at is None
+
+
+def test_a_longest_text_can_be_written_anew_for_ever(alice: Person) -> None:
+    row = alice.remember("k", "a" * 2_000)
+    for letter in "bcd":
+        preferences.edit(*alice.ids, row.pk, letter * 2_000)
+        alice.remember("l", letter * 2_000)
+    assert alice.recalled() == [("l", "d" * 2_000), ("k", "d" * 2_000)]
+
+
+# --- Forgetting
+
+
+def test_a_deleted_one_is_known_by_its_key_text_and_quote_until_it_is_said_anew(
+    alice: Person,
+) -> None:
+    said_at = timezone.now()
+    row = alice.remember("Diet", "Eats no peanuts.", quote="I can't eat peanuts, sorry")
+    preferences.delete(*alice.ids, row.pk)
+    for key, text, quote in [
+        (" diet", "something else", ""),
+        ("food", "eats NO peanuts", ""),
+        ("food", "Allergic to peanuts.", "i can't eat peanuts; sorry!"),
+    ]:
+        assert alice.forgot(key, text, quote=quote, said_at=said_at), key
+        assert not alice.forgot(key, text, quote=quote), key
+    assert not alice.forgot("food", "Eats peanuts.", quote="peanuts", said_at=said_at)
+
+
+def test_the_message_that_a_deleted_one_came_from_never_gives_it_again(alice: Person) -> None:
+    chat_session = builders.chat_session(alice.user, tenant=alice.tenant)
+    row = alice.remember("diet", "vegan", source_session=chat_session.pk, source_seq=3)
+    preferences.delete(*alice.ids, row.pk)
+    later = timezone.now() + timedelta(days=1)
+    assert alice.forgot("x", "y", source_session=chat_session.pk, source_seq=3, said_at=later)
+    assert not alice.forgot("x", "y", source_session=chat_session.pk, source_seq=5)
+    assert not alice.forgot("x", "y", source_session=uuid.uuid4(), source_seq=3)
+
+
+def test_what_it_had_superseded_is_forgotten_too(alice: Person) -> None:
+    alice.remember("city", "Berlin")
+    row = alice.remember("city", "Lisbon")
+    said_at = timezone.now()
+    preferences.delete(*alice.ids, row.pk)
+    assert alice.forgot("home", "Berlin", said_at=said_at)
+
+
+def test_forgetting_the_same_again_moves_the_time_forward(alice: Person) -> None:
+    preferences.delete(*alice.ids, alice.remember("city", "Lisbon").pk)
+    said_at = timezone.now()
+    preferences.delete(*alice.ids, alice.remember("city", "Lisbon").pk)
+    assert alice.forgot("city", "Lisbon", said_at=said_at)
+    assert ForgottenPreference.objects.count() == 2
+
+
+def test_hashes_hold_no_words_and_are_of_one_person_and_one_server_key(
+    alice: Person, bob: Person, settings: LazySettings
+) -> None:
+    said_at = timezone.now()
+    for person in (alice, bob):
+        preferences.delete(*person.ids, person.remember("city", "Lisbon").pk)
+    digests = list(ForgottenPreference.objects.values_list("digest", flat=True))
+    assert len(set(digests)) == 4
+    assert alice.forgot("city", "Lisbon", said_at=said_at)
+    settings.CHAT_PROOF_KEY = "another"
+    assert not alice.forgot("city", "Lisbon", said_at=said_at)
+
+
+def test_nobody_elses_deletion_forgets_anything(alice: Person, bob: Person) -> None:
+    said_at = timezone.now()
+    preferences.delete(*alice.ids, alice.remember("city", "Lisbon").pk)
+    assert not bob.forgot("city", "Lisbon", said_at=said_at)
+
+
+def test_an_older_one_is_offered_again_when_the_source_of_the_newer_goes(alice: Person) -> None:
+    alice.remember("city", "Bonn")
+    berlin = alice.remember("city", "Berlin")
+    lisbon = alice.remember("city", "Lisbon")
+    assert preferences.delete(*alice.ids, lisbon.pk, offer_older=True) == 1
+    assert alice.statuses() == [("Bonn", "superseded"), ("Berlin", "proposed")]
+    preferences.answer(*alice.ids, berlin.pk, keep=True)
+    assert alice.recalled() == [("city", "Berlin")]
+
+
+def test_an_older_one_that_expired_is_not_offered(alice: Person) -> None:
+    old = alice.remember("city", "Berlin")
+    row = alice.remember("city", "Lisbon")
+    UserPreference.objects.filter(pk=old.pk).update(expires_at=timezone.now())
+    preferences.delete(*alice.ids, row.pk, offer_older=True)
+    assert alice.statuses() == [("Berlin", "superseded")]
+
+
+# --- Nobody ever gets another's anything
+
+LOOK_ALIKES = ["all", "A", "a", "café", unicodedata.normalize("NFD", "café"), "ａ", "а", "语言"]
+names = st.sampled_from(LOOK_ALIKES)
+deeds = st.lists(
+    st.tuples(
+        st.sampled_from(["remember", "propose", "keep", "refuse", "disable", "delete", "edit"]),
+        st.integers(0, 3),  # who
+        st.integers(0, 3),  # whose row they try
+        names,
+        names,
+    ),
+    max_size=25,
+)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(deeds)
+def test_whatever_is_done_nobody_gets_anothers_anything(
+    db: None, done: list[tuple[str, int, int, str, str]]
+) -> None:
+    """Two people in each of two tenants, one of them the same person in both."""
+    with transaction.atomic():
+        one, two = Person(), Person()
+        pairs = list(itertools.product((one.ids[0], two.ids[0]), (one.ids[1], two.ids[1])))
+        for number, (deed, who, whose, scope, key) in enumerate(done):
+            act(pairs[who], pairs[whose], deed, scope, key, f"{who}: {number} {key}")
+            for index, pair in enumerate(pairs):
+                assert_alone(pair, index)
+        transaction.set_rollback(True)
+
+
+def act(
+    me: tuple[int, int], other: tuple[int, int], deed: str, scope: str, key: str, text: str
+) -> None:
+    if deed in ("remember", "propose"):
+        status = "active" if deed == "remember" else "proposed"
+        preferences.remember(*me, scope, key, text, origin="chat", status=status, replaces="all")
+        return
+    tenant, user = other
+    theirs = UserPreference.objects.filter(tenant_id=tenant, user_id=user).order_by("-pk").first()
+    if theirs is None:
+        return
+    acts: dict[str, Callable[[], object]] = {
+        "keep": lambda: preferences.answer(*me, theirs.pk, keep=True),
+        "refuse": lambda: preferences.answer(*me, theirs.pk, keep=False),
+        "disable": lambda: preferences.disable(*me, theirs.pk),
+        "delete": lambda: preferences.delete(*me, theirs.pk),
+        "edit": lambda: preferences.edit(*me, theirs.pk, text),
+    }
+    if me == other:
+        acts[deed]()
+        return
+    before = UserPreference.objects.filter(pk=theirs.pk).values().get()
+    with pytest.raises(UserPreference.DoesNotExist):
+        acts[deed]()
+    assert UserPreference.objects.filter(pk=theirs.pk).values().get() == before
+
+
+def assert_alone(pair: tuple[int, int], index: int) -> None:
+    """All that a person gets is their own, and of the scope that was asked for."""
+    tenant, user = pair
+    for scope in LOOK_ALIKES:
+        found = preferences.active_for(Owner(tenant, user, scope), "all A a café 语言")
+        for each in found:
+            assert each.text.startswith(f"{index}: ")
+            assert each.scope in ("all", scope)
+        keys = [each.key for each in found]
+        assert len(set(keys)) == len(keys)
+    assert all(row.text.startswith(f"{index}: ") for row in preferences.listed(tenant, user))
+    active = UserPreference.objects.filter(tenant_id=tenant, user_id=user, status="active")
+    rows = list(active.values_list("scope", "key_digest"))
+    assert len(set(rows)) == len(rows)
 
 
 # --- One active row a key, whatever writes

@@ -1,0 +1,119 @@
+"""What a person had deleted, as keyed hashes: enough to know it again, and not to read it.
+
+A hash is bound to its tenant and user, so equal texts of two people cannot be told to be equal.
+Another CHAT_PROOF_KEY knows nothing of what was forgotten under the old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import unicodedata
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from django.conf import settings
+from django.utils import timezone
+
+from memory.models import ForgottenPreference, UserPreference
+from memory.text import folded_key
+
+Kind = ForgottenPreference.Kind
+
+_WORDS = re.compile(r"\w+")
+
+
+def note(rows: Iterable[UserPreference]) -> None:
+    """Keep the hashes of preferences that are being deleted; inside that transaction."""
+    now = timezone.now()
+    for row in rows:
+        mine = ForgottenPreference.objects.filter(tenant_id=row.tenant_id, user_id=row.user_id)
+        hashes = _hashes(
+            row.tenant_id,
+            row.user_id,
+            key=row.key,
+            text=row.text,
+            quote=row.quote,
+            source_session=row.source_session_id,
+            source_seq=row.source_seq,
+        )
+        for kind, digest in hashes:
+            if not mine.filter(kind=kind, digest=digest).update(forgotten_at=now):
+                mine.create(
+                    tenant_id=row.tenant_id,
+                    user_id=row.user_id,
+                    kind=kind,
+                    digest=digest,
+                    forgotten_at=now,
+                )
+
+
+def is_forgotten(
+    tenant_id: int,
+    user_id: int,
+    *,
+    key: str,
+    text: str,
+    quote: str,
+    source_session: uuid.UUID | None,
+    source_seq: int | None,
+    said_at: datetime,
+) -> bool:
+    """Whether a candidate is something that its person had deleted.
+
+    It is if it comes from the very message, or if its key, text or quote was deleted after it was
+    said. What is said anew after the deletion is not.
+    """
+    hashes = _hashes(
+        tenant_id,
+        user_id,
+        key=key,
+        text=text,
+        quote=quote,
+        source_session=source_session,
+        source_seq=source_seq,
+    )
+    known = ForgottenPreference.objects.filter(
+        tenant_id=tenant_id, user_id=user_id, digest__in=[digest for _, digest in hashes]
+    )
+    return any(
+        kind == Kind.SOURCE or said_at <= forgotten_at
+        for kind, forgotten_at in known.values_list("kind", "forgotten_at")
+    )
+
+
+def _hashes(
+    tenant_id: int,
+    user_id: int,
+    *,
+    key: str,
+    text: str,
+    quote: str,
+    source_session: uuid.UUID | None,
+    source_seq: int | None,
+) -> list[tuple[str, str]]:
+    """Kind and digest of everything by which a preference is known again."""
+
+    def values() -> Iterator[tuple[str, object]]:
+        yield Kind.KEY, folded_key(key)
+        yield Kind.TEXT, _words(text)
+        if quote:
+            yield Kind.QUOTE, _words(quote)
+        if source_session is not None and source_seq is not None:
+            yield Kind.SOURCE, [str(source_session), source_seq]
+
+    return [(kind, _digest([kind, tenant_id, user_id, value])) for kind, value in values()]
+
+
+def _words(text: str) -> str:
+    """A text as texts are compared here: its words, without regard to case and punctuation."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(_WORDS.findall(folded)) or folded_key(text)
+
+
+def _digest(value: list[object]) -> str:
+    plain = json.dumps(value).encode()
+    return hmac.new(settings.CHAT_PROOF_KEY.encode(), plain, hashlib.sha256).hexdigest()
