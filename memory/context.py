@@ -10,11 +10,34 @@ never grows with the history.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from memory.blocks import PreferenceText
-from memory.input_blocks import BUDGET, with_preferences, with_references
+from memory.blocks import DigestText, PreferenceText, SummaryText
+from memory.fitting import Fitted, fit
+from memory.input_blocks import SHARE, within_share
+from memory.left_out import (
+    AWAITING_SUMMARY,
+    BEFORE_FORGET_LINE,
+    BUDGET,
+    COVERED_BY_SUMMARY,
+    IDLE,
+    MEMORY_OFF,
+    NO_ANSWER,
+    OTHER_BRANCH,
+    STRICT_ROLES,
+    SYSTEM_MESSAGE,
+    Group,
+    LeftOut,
+    beginning_with_user,
+    merged,
+    one,
+    sendable,
+    with_awaiting,
+    with_branches,
+    with_summary,
+)
+from memory.opening import opening_figures, opening_of
 from memory.parts import (
     ContextMessage,
     HistoryMessage,
@@ -29,12 +52,14 @@ from memory.parts import (
     sent_tokens,
 )
 from memory.references import References
-from memory.running_turn import answered_calls, as_repaired, running_parts
-from memory.window import ORPHAN_TOOL, exchanges, repair_tools
+from memory.running_turn import answered_calls, running_parts
+from memory.window import ORPHAN_TOOL
 
 __all__ = [
+    "AWAITING_SUMMARY",
     "BEFORE_FORGET_LINE",
     "BUDGET",
+    "COVERED_BY_SUMMARY",
     "IDLE",
     "MEMORY_OFF",
     "NO_ANSWER",
@@ -56,25 +81,10 @@ __all__ = [
     "sent_tokens",
 ]
 
+T = TypeVar("T")
+
 MANIFEST_VERSION = 1
 NONE_FOUND = References()
-
-BEFORE_FORGET_LINE = "before_forget_line"
-IDLE = "idle"
-MEMORY_OFF = "memory_off"
-NO_ANSWER = "no_answer"
-OTHER_BRANCH = "other_branch"
-STRICT_ROLES = "strict_roles"
-SYSTEM_MESSAGE = "system_message"
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """The messages from one seq through another that are not sent, and why."""
-
-    from_seq: int
-    through_seq: int
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,8 @@ class Window:
     """Where the exchange just before the window begins; 0: the window holds them all."""
     policy: Mapping[str, Any] = field(default_factory=dict)
     """The rules that the window was chosen by, for the manifest."""
+    last_seq: int = 0
+    """The newest seq of the session, whatever its branch; 0: not told."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +161,11 @@ def assemble(
     window: Window,
     current: HistoryMessage,
     running: Sequence[HistoryMessage] = (),
+    summary: SummaryText | None = None,
+    digest: DigestText | None = None,
+    awaiting: Sequence[HistoryMessage] = (),
     preferences: Sequence[PreferenceText] = (),
+    preference_tokens: int | None = None,
     references: References = NONE_FOUND,
     budget: Budget,
     encoding: str,
@@ -157,12 +173,16 @@ def assemble(
     beside: int = 0,
     strict_roles: bool = False,
 ) -> Assembled:
-    """The request for `current`: prompt, window, the input once, and behind it the running turn.
+    """The request for `current`: prompt, history, the input once, and behind it the running turn.
 
     `running` are the messages of the turn after its input: calls and their results. They are never
-    given up; a result that is too large is shortened, and says so. `preferences` and the passages
-    of `references` come best first. Where tokens are short the passages are given up from the last
-    one on, then the preferences, then the oldest exchanges.
+    given up; a result that is too large is shortened, and says so. `summary` stands for all
+    history through `covers_through`, in the window or not; without one `digest` opens the request.
+    `awaiting` are messages older than the window that wait for a summary, the newest of them.
+    `preferences` and the passages of `references` come best first; the preferences get at most
+    `preference_tokens`.
+    Where tokens are short the passages are given up from the last one on, then the preferences,
+    the digest or summary, the oldest exchanges.
     `correction` is reported / counted tokens of the endpoint, `beside` the tokens of what travels
     beside the messages, `strict_roles` as in `memory.parts.Scale`.
     Raises PromptTooLong or InputTooLong when what may not be given up does not fit.
@@ -176,104 +196,34 @@ def assemble(
     ahead = running_parts(done, alone + plain.tokens, scale)
     fixed = alone + sum(part.tokens for part in ahead)
     _require_input(plain.tokens, alone, fixed, scale)
-    groups, unsent = sendable(_before(window.messages, current))
+
+    covered = min(summary.covers_through, current.seq - 1) if summary else 0
+    past = [each for each in (*awaiting, *window.messages) if covered < each.seq < current.seq]
+    groups, unsent = sendable(past)
     if strict_roles and not system:
-        groups, unsent = _beginning_with_user(groups, unsent)
-    history = [[history_part(each, scale) for each in group] for group in groups]
-    spoken = sum(part.tokens for group in history for part in group)
-    chosen, final = with_preferences(plain, preferences, fixed + spoken, scale)
-    evidence = with_references(final, references, fixed + spoken, scale)
-    final = evidence.part
-    given_up = _give_up_oldest(history, fixed + final.tokens, scale)
-    parts = _ordered(system, history[given_up:], [final, *ahead], scale)
-    while given_up < len(history) and not scale.fits(scale.total(parts)):
-        given_up += 1  # joining two texts may cost a token or two
-        parts = _ordered(system, history[given_up:], [final, *ahead], scale)
-    left_out = [*window.left_out, *unsent, *_given_up_range(groups[:given_up])]
-    left_out += [_one(each, ORPHAN_TOOL) for each in undone]
+        groups, unsent = beginning_with_user(groups, unsent)
+    history = [joined([history_part(each, scale) for each in group], scale) for group in groups]
+    opening = opening_of(summary, digest)
+    shared, beyond = within_share(preferences, preference_tokens, encoding)
+    fitted = fit(history, plain, opening, shared, references, fixed, scale)
+
+    parts = headed(system, [*_flat(fitted.history), fitted.input, *ahead], scale)
+    sent = _flat(groups[fitted.given_up :])
+    unsent += _given_up(groups[: fitted.given_up], window)
+    unsent += [one(each, ORPHAN_TOOL) for each in undone]
+    known = with_awaiting(with_summary(window.left_out, covered), awaiting)
+    in_turn = [current.seq, *(each.seq for each in running)]
     manifest = {
         **_figures(parts, scale),
-        "left_out": [
-            {"from": each.from_seq, "through": each.through_seq, "reason": each.reason}
-            for each in merged(left_out)
-        ],
-        "window": _window_figures([each for group in groups[given_up:] for each in group]),
-        "preferences": [{"id": each.id, "key": each.key} for each in chosen],
-        "preferences_left_out": [
-            {"id": each.id, "key": each.key, "reason": BUDGET}
-            for each in preferences[len(chosen) :]
-        ],
-        **evidence.figures(references, scale),
+        "left_out": _ranges([*known, *unsent], sent, in_turn, window.last_seq),
+        "window": _window_figures(sent),
+        **opening_figures(opening, fitted.is_opened, scale),
+        **_preference_figures(fitted, shared, beyond),
+        **fitted.evidence.figures(references, scale),
         "source": window.source,
         "policy": dict(window.policy),
     }
     return Assembled(tuple(part.sent for part in parts), manifest, scale.total(parts))
-
-
-def _ordered(
-    system: Sequence[Part], history: Sequence[Sequence[Part]], turn: Sequence[Part], scale: Scale
-) -> list[Part]:
-    spoken = joined([part for group in history for part in group], scale)
-    return headed(system, [*spoken, *turn], scale)
-
-
-# --- What may be sent -----------------------------------------------------------------------------
-
-
-def sendable(
-    messages: Sequence[HistoryMessage],
-) -> tuple[list[list[HistoryMessage]], list[LeftOut]]:
-    """Whole exchanges that have an answer, and what cannot be sent, message by message.
-
-    An exchange without any answer text is left out whole; so are tool results without a call,
-    calls without all their results, and system messages, which only the operator may write.
-    """
-    spoken = [each for each in messages if each.message.role != "system"]
-    unsent = [_one(each, SYSTEM_MESSAGE) for each in messages if each.message.role == "system"]
-    repaired = repair_tools(
-        [each.message for each in spoken], drop_unanswered=True, still_running=False
-    )
-    unsent += [_one(spoken[index], ORPHAN_TOOL) for index in repaired.dropped]
-    kept = [as_repaired(spoken[index], message) for index, message in repaired.kept]
-    groups = []
-    for group in exchanges(kept, lambda each: each.message.role):
-        if any(each.message.role == "assistant" and each.message.has_text for each in group):
-            groups.append(group)
-        else:
-            unsent += [_one(each, NO_ANSWER) for each in group]
-    return groups, unsent
-
-
-def _beginning_with_user(
-    groups: list[list[HistoryMessage]], unsent: list[LeftOut]
-) -> tuple[list[list[HistoryMessage]], list[LeftOut]]:
-    """Without what an assistant said first, where nothing can stand before it."""
-    if not groups or groups[0][0].message.role == "user":
-        return groups, unsent
-    return groups[1:], [*unsent, *(_one(each, STRICT_ROLES) for each in groups[0])]
-
-
-def merged(ranges: Sequence[LeftOut]) -> list[LeftOut]:
-    """`ranges` in order; one inside or right behind another of the same reason joins it."""
-    result: list[LeftOut] = []
-    for each in sorted(ranges, key=lambda one: (one.from_seq, -one.through_seq)):
-        last = result[-1] if result else None
-        if last and each.through_seq <= last.through_seq:
-            continue
-        if last and each.reason == last.reason and each.from_seq <= last.through_seq + 1:
-            result[-1] = replace(last, through_seq=each.through_seq)
-        else:
-            result.append(each)
-    return result
-
-
-def _one(message: HistoryMessage, reason: str) -> LeftOut:
-    return LeftOut(message.seq, message.seq, reason)
-
-
-def _before(messages: Sequence[HistoryMessage], current: HistoryMessage) -> list[HistoryMessage]:
-    """History alone: never the current input, nor anything after it."""
-    return [each for each in messages if each.id != current.id and each.seq < current.seq]
 
 
 def _require_prompt(alone: int, scale: Scale) -> None:
@@ -292,19 +242,20 @@ def _require_input(tokens: int, alone: int, fixed: int, scale: Scale) -> None:
         )
 
 
-def _give_up_oldest(history: Sequence[Sequence[Part]], others: int, scale: Scale) -> int:
-    """How many of the oldest exchanges do not fit beside `others`."""
-    costs = [sum(part.tokens for part in group) for group in history]
-    total = others + sum(costs)
-    for given_up, cost in enumerate(costs):
-        if scale.fits(total):
-            return given_up
-        total -= cost
-    return len(costs)
+def _given_up(groups: Sequence[Group], window: Window) -> list[LeftOut]:
+    """The exchanges for which there was no room: of the window, and older ones."""
+    start = window.messages[0].seq if window.messages else None
+    older = [group for group in groups if start is None or group[0].seq < start]
+    of_window = groups[len(older) :]
+    return [
+        LeftOut(found[0][0].seq, found[-1][-1].seq, reason)
+        for found, reason in ((older, AWAITING_SUMMARY), (of_window, BUDGET))
+        if found
+    ]
 
 
-def _given_up_range(groups: Sequence[Sequence[HistoryMessage]]) -> list[LeftOut]:
-    return [LeftOut(groups[0][0].seq, groups[-1][-1].seq, BUDGET)] if groups else []
+def _flat(groups: Sequence[Sequence[T]]) -> list[T]:
+    return [each for group in groups for each in group]
 
 
 # --- Manifest -------------------------------------------------------------------------------------
@@ -323,6 +274,39 @@ def _figures(parts: Sequence[Part], scale: Scale) -> dict[str, Any]:
         "correction": scale.correction,
         "budget": scale.limit,
         "encoding": scale.encoding,
+    }
+
+
+def _ranges(
+    known: Sequence[LeftOut],
+    sent: Sequence[HistoryMessage],
+    in_turn: Sequence[int],
+    last_seq: int,
+) -> list[dict[str, Any]]:
+    """What was left out, up to the newest seq of the session where that was told.
+
+    `in_turn` are the seqs of the running turn, its input first.
+    """
+    if last_seq:
+        seqs = [*(each.seq for each in sent), *in_turn]
+        known = with_branches(known, seqs, in_turn[0], max(last_seq, *in_turn))
+    return [
+        {"from": each.from_seq, "through": each.through_seq, "reason": each.reason}
+        for each in merged(known)
+    ]
+
+
+def _preference_figures(
+    fitted: Fitted, shared: Sequence[PreferenceText], beyond: Sequence[PreferenceText]
+) -> dict[str, Any]:
+    chosen = fitted.preferences
+    left_out = [(each, BUDGET) for each in shared[len(chosen) :]]
+    left_out += [(each, SHARE) for each in beyond]
+    return {
+        "preferences": [{"id": each.id, "key": each.key} for each in chosen],
+        "preferences_left_out": [
+            {"id": each.id, "key": each.key, "reason": reason} for each, reason in left_out
+        ],
     }
 
 

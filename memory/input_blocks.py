@@ -20,11 +20,31 @@ from memory.blocks import (
     reference_block,
     reference_line,
 )
+from memory.left_out import BUDGET
 from memory.parts import Part, Scale, with_content
 from memory.references import Passage, References
 from memory.tokens import count_text
 
-BUDGET = "budget"
+SHARE = "share"
+
+
+def within_share(
+    preferences: Sequence[PreferenceText], share: int | None, encoding: str
+) -> tuple[list[PreferenceText], list[PreferenceText]]:
+    """The best preferences whose block costs at most `share` tokens, and the others.
+
+    One that is too large for what is left of the share does not keep smaller ones out.
+    """
+    if share is None:
+        return list(preferences), []
+    kept: list[PreferenceText] = []
+    others: list[PreferenceText] = []
+    room = share - count_text(preference_block(()), encoding)
+    for each in preferences:
+        cost = count_text(preference_line(each), encoding)
+        (kept if cost <= room else others).append(each)
+        room -= cost if cost <= room else 0
+    return kept, others
 
 
 def with_preferences(

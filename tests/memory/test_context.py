@@ -251,6 +251,21 @@ def test_preferences_are_given_up_first_from_the_last_one_on() -> None:
     assert bare.messages[-1].source is not None
 
 
+def test_preferences_beyond_their_share_are_named_and_smaller_ones_still_fit() -> None:
+    large = PreferenceText(9, "home", "a long story " * 40, "all", "user")
+    share = count_text(preference_block([JAVA, SHORT]), "o200k_base")
+    wanted = [JAVA, large, SHORT]
+    assembled = request(talk(1), preferences=wanted, preference_tokens=share)
+    assert [each["id"] for each in assembled.manifest["preferences"]] == [7, 8]
+    assert assembled.manifest["preferences_left_out"] == [
+        {"id": 9, "key": "home", "reason": "share"}
+    ]
+    less = request(talk(1), preferences=wanted, preference_tokens=share - 1)
+    assert [each["id"] for each in less.manifest["preferences"]] == [7]
+    none = request(talk(1), preferences=wanted, preference_tokens=5)
+    assert none.messages[-1].source is not None
+
+
 def test_then_the_oldest_exchange_goes_whole() -> None:
     full = request(talk(3))
     assembled = request(talk(3), preferences=[JAVA], budget=Budget(full.tokens - 1, 0, 0))
@@ -360,6 +375,8 @@ def test_the_manifest_tells_the_whole_request() -> None:
             {"from": 3, "through": 4, "reason": "max_messages"},
         ],
         "window": {"from_seq": 5, "through_seq": 6, "messages": 2},
+        "summary": None,
+        "digest": None,
         "preferences": [],
         "preferences_left_out": [],
         "evidence": None,

@@ -162,7 +162,8 @@ def test_what_does_not_fit_even_shortened_is_refused_with_the_numbers() -> None:
     )
     question = COUNT(asked(99, "When?").message)
     alone = request([]).tokens - question
-    assert request(running, budget=Budget(alone + question + shortest, 0, 0))
+    exact = Budget(alone + question + shortest, 0, 0)
+    assert request(running, budget=exact).tokens == exact.limit
     with pytest.raises(InputTooLong) as refused:
         request(running, budget=Budget(alone + question + shortest - 1, 0, 0))
     assert (refused.value.tokens, refused.value.running) == (question + shortest, shortest)
