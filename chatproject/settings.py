@@ -354,6 +354,11 @@ CHAT_PROOF_KEY = env.str("CHAT_PROOF_KEY", default="") or SECRET_KEY
 CHAT_MAX_ATTACHMENT_BYTES = integer("CHAT_MAX_ATTACHMENT_BYTES", 5 * 1024 * 1024)
 CHAT_MAX_REQUEST_IMAGE_BYTES = integer("CHAT_MAX_REQUEST_IMAGE_BYTES", 20 * 1024 * 1024)
 
+# --- Exports ---------------------------------------------------------------------------------------
+
+CHAT_EXPORT_ROWS_INLINE = integer("CHAT_EXPORT_ROWS_INLINE", 50_000)
+CHAT_EXPORT_HOURS = integer("CHAT_EXPORT_HOURS", 24)
+
 # --- Websocket ------------------------------------------------------------------------------------
 
 CHAT_MAX_MESSAGE_CHARS = integer("CHAT_MAX_MESSAGE_CHARS", 200_000)

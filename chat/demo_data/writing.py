@@ -50,7 +50,7 @@ def _insert(model: type[Model], rows: Sequence[Model]) -> None:
                     copy.write_row(each)
         else:
             gaps = ", ".join(["%s"] * len(fields))
-            cursor.executemany(f"INSERT INTO {table} VALUES ({gaps})", values)
+            cursor.executemany(f"INSERT INTO {table} VALUES ({gaps})", list(values))
 
 
 def _values(fields: Sequence[Field[Any, Any]], rows: Iterable[Model]) -> Iterator[list[Any]]:
@@ -67,5 +67,6 @@ def _values(fields: Sequence[Field[Any, Any]], rows: Iterable[Model]) -> Iterato
         yield stored
 
 
-def _quoted(name: str) -> str:
+def _quoted(name: str | None) -> str:
+    assert name  # abstract fields have none, and no table
     return connection.ops.quote_name(name)
