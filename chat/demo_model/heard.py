@@ -17,6 +17,7 @@ CHINESE = re.compile(r"[\u3400-\u9fff]")
 LATIN_WORD = re.compile(r"[A-Za-z]+")
 
 SYSTEM_ROLES = ("system", "developer")
+PROSE = ("conversation_summary", "about_the_user")  # blocks whose lines are sentences
 
 
 class NotARequest(ValueError):
@@ -49,6 +50,8 @@ class Heard:
     stream: bool
     include_usage: bool
     max_tokens: int | None
+    offered: frozenset[str] = frozenset()
+    """Names of the tools that may be called."""
 
     @cached_property
     def position(self) -> int:
@@ -126,7 +129,16 @@ def hear(body: Any) -> Heard:
         stream=bool(body.get("stream")),
         include_usage=isinstance(options, Mapping) and bool(options.get("include_usage")),
         max_tokens=limit_of(body),
+        offered=tools_of(body),
     )
+
+
+def tools_of(body: Mapping[str, Any]) -> frozenset[str]:
+    tools = body.get("tools")
+    if not isinstance(tools, list) or body.get("tool_choice") == "none":
+        return frozenset()
+    functions = [each.get("function") for each in tools if isinstance(each, Mapping)]
+    return frozenset(str(each.get("name")) for each in functions if isinstance(each, Mapping))
 
 
 def turn_of(index: int, message: Any) -> Turn:
@@ -159,7 +171,8 @@ def split_blocks(text: str) -> tuple[tuple[Block, ...], str]:
     """The blocks at the head of a message, and the words after them."""
     blocks = []
     while match := BLOCK.match(text):
-        blocks.append(Block(match.group("name"), tuple(block_facts(match.group("body")))))
+        name, body = match.group("name"), match.group("body")
+        blocks.append(Block(name, tuple(prose_facts(body) if name in PROSE else block_facts(body))))
         text = text[match.end() :]
     return tuple(blocks), text
 
@@ -168,6 +181,14 @@ def block_facts(body: str) -> Iterator[Fact]:
     for line in BLOCK_LINE.finditer(body):
         key, value = html.unescape(line.group("key")), html.unescape(line.group("value"))
         yield Fact(core(key), own_words(key), value.strip())
+
+
+def prose_facts(body: str) -> Iterator[Fact]:
+    """What each line of a summary or a digest states: `key: value`, or a sentence."""
+    for line in body.splitlines()[1:]:
+        listed = line if line.startswith("- ") else f"- {line}"
+        noted = list(block_facts(listed))
+        yield from noted or facts_in(html.unescape(listed[2:]))
 
 
 def limit_of(body: Mapping[str, Any]) -> int | None:

@@ -198,5 +198,23 @@ def tool_answered(language: Language, results: Sequence[str]) -> str:
     return f"工具返回：\n\n{listed}" if language == "zh" else f"The tool answered:\n\n{listed}"
 
 
+def kept(language: Language, wish: str) -> str:
+    if language == "zh":
+        return f"好的，以后的对话里我也会收到这一条：{wish}。"
+    return f"I have kept it for later conversations: {wish}."
+
+
+def found_earlier(language: Language, fact: Fact) -> str:
+    """The answer out of another conversation, which a tool has found."""
+    if not fact.key:
+        said = f"“{fact.value}”" if language == "zh" else f'"{fact.value}"'
+        return (
+            f"在以前的对话里找到：{said}。" if language == "zh" else f"An earlier talk has {said}."
+        )
+    if language == "zh":
+        return f"{fact.label}是“{fact.value}”，这是我在以前的对话里查到的。"
+    return f'The {fact.label} is "{fact.value}": I found it in an earlier conversation.'
+
+
 def messages(count: int) -> str:
     return "1 message" if count == 1 else f"{count} messages"

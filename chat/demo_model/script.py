@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from chat.demo_model import directives, phrases, samples
+from chat.demo_model import directives, phrases, samples, tasks, tool_use
 from chat.demo_model.directives import BadDirective, Orders, ToolOrder
 from chat.demo_model.facts import (
     ASKED_TO_REMEMBER,
@@ -61,6 +61,8 @@ class Reply:
 
 def reply_to(heard: Heard) -> Reply:
     """The reply to a request; equal requests get equal replies."""
+    if (task := tasks.task_in(heard.question)) is not None:
+        return Reply(text=tasks.answer(task), delay_ms=0)
     try:
         orders, words = directives.split(heard.question)
     except BadDirective as problem:
@@ -69,6 +71,8 @@ def reply_to(heard: Heard) -> Reply:
     if delay is None and SLOWLY.search(words[:2000]):
         delay = SLOW_MS
     calls = orders.tools if not heard.tool_results else ()
+    if not calls and not orders.content:
+        calls = tool_use.calls_for(heard, words)
     return Reply(
         text="" if calls else content(heard, orders, words),
         tools=calls,
@@ -101,7 +105,7 @@ def content(heard: Heard, orders: Orders, words: str) -> str:
     """The text that a directive orders, or the answer to plain words."""
     language = heard.language
     if heard.tool_results:
-        return phrases.tool_answered(language, heard.tool_results)
+        return tool_use.after_tools(heard, words)
     match orders.content:
         case "help":
             return phrases.help_text(language)

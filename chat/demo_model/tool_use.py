@@ -1,0 +1,76 @@
+"""When the demo model calls a tool by itself: an explicit wish to remember, an earlier talk."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from chat.demo_model import phrases
+from chat.demo_model.directives import ToolOrder
+from chat.demo_model.facts import EDGES, Fact, acknowledgement, facts_in, find, question_in
+from chat.demo_model.heard import Heard
+from chat.demo_model.statements import subject
+
+REMEMBER, SEARCH = "remember", "search_history"
+WISH = re.compile(
+    r"\bremember(?: that)?:? (?P<wish>I (?:always |really |never )?(?:prefer|like|love|want|hate"
+    r"|dislike|use|don't like|do not like)\b[^\n]{1,300})"
+    r"|(?:记住|记下|请记得)[：:，, ]?"
+    r"(?P<zh>我(?:更|最|很|不|总是)?(?:喜欢|偏好|习惯|希望|讨厌)[^\n]{1,200})",
+    re.I,
+)
+EARLIER = re.compile(
+    r"\blast time\b|\b(?:earlier|previous|another|other|last|past) (?:conversation|chat|talk)s?\b"
+    r"|\bwe (?:talked|spoke) about\b|\bonce told you\b"
+    r"|上次|上一次|以前的?(?:对话|聊天)|之前的(?:对话|聊天)|别的对话|另一个对话|早先",
+    re.I,
+)
+
+
+def calls_for(heard: Heard, words: str) -> tuple[ToolOrder, ...]:
+    """The call that a message asks for, if its tool is offered and was not called for it yet."""
+    if heard.tool_results:
+        return ()
+    if REMEMBER in heard.offered and (wish := wish_in(words)):
+        return (order(REMEMBER, key=subject(wish), text=wish),)
+    if SEARCH in heard.offered and (looked_for := looked_for_in(heard, words)):
+        return (order(SEARCH, words=looked_for),)
+    return ()
+
+
+def wish_in(words: str) -> str:
+    """What somebody wants to be remembered of themselves, or ""."""
+    match = WISH.search(words[:2000])
+    if match is None or acknowledgement(words):
+        return ""
+    return (match.group("wish") or match.group("zh")).strip(EDGES)
+
+
+def looked_for_in(heard: Heard, words: str) -> str:
+    """What is asked about an earlier conversation and was not received, or ""."""
+    question = question_in(words)
+    if question is None or question.kind != "fact" or not EARLIER.search(words[:2000]):
+        return ""
+    return "" if find(question, heard.facts) else question.label
+
+
+def after_tools(heard: Heard, words: str) -> str:
+    """The answer once the tools have answered."""
+    language, results = heard.language, heard.tool_results
+    if (wish := wish_in(words)) and results[-1].startswith("Remembered"):
+        return phrases.kept(language, wish)
+    question = question_in(words)
+    if question is not None and EARLIER.search(words[:2000]):
+        facts = [fact for text in results for fact in facts_of(text)]
+        if fact := find(question, facts):
+            return phrases.found_earlier(language, fact)
+    return phrases.tool_answered(language, results)
+
+
+def facts_of(result: str) -> list[Fact]:
+    """What the messages in a result of `search_history` state."""
+    return [fact for line in result.splitlines() for fact in facts_in(line)]
+
+
+def order(name: str, **arguments: str) -> ToolOrder:
+    return ToolOrder(name, json.dumps(arguments, ensure_ascii=False))
