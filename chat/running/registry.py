@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from redis.exceptions import RedisError
 
-from chat import events, hops, leases, liveness, llm
+from chat import events, follow_ups, hops, leases, liveness, llm
 from chat.hops import Overloaded, hop, urgent_hop
 from chat.models import ChatSession
 from chat.running.feeds import Reader
@@ -160,6 +160,7 @@ def _over(here: Registry, hub: Hub, turn: LocalTurn, task: asyncio.Task[Any]) ->
     if turn.turn_id is not None and not task.cancelled() and (error := task.exception()):
         logger.error("Turn %s was not ended properly.", turn.turn_id, exc_info=error)
         hub.watch(turn.turn_id)
+    follow_ups.ring()
     if not hub.starting:
         here.loop.create_task(here.drop_idle(hub))
 
@@ -227,7 +228,7 @@ class CannotStart(Exception):
 
 
 async def startup() -> None:
-    """Take the liveness lock and open the channel, before the first request."""
+    """Take the liveness lock, open the channel, begin to follow up; before the first request."""
     try:
         await urgent_hop(liveness.start)
     except (DatabaseError, psycopg.Error, OSError) as error:
@@ -236,10 +237,12 @@ async def startup() -> None:
         await registry().listen()
     except (OSError, RedisError) as error:
         raise CannotStart(f"Redis at REDIS_URL cannot be reached: {error}") from error
+    follow_ups.start()
 
 
 async def shutdown() -> None:
     """Let running turns end for CHAT_DRAIN_SECONDS, interrupt the rest, close what is open."""
+    await follow_ups.stop()
     here = registry()
     turns = [hub.local for hub in here.hubs.values() if hub.local is not None]
     if turns:
