@@ -17,7 +17,8 @@ TITLE_WORDS, TITLE_CHARACTERS = 6, 18
 ITEM_LENGTH = 160
 DIGEST_LINES = 5
 POLITE = re.compile(
-    r"^(?:(?:please|hi|hello|hey|thanks|can you|could you|would you|i want you to|tell me)\b[\s,!]*"
+    r"^(?:(?:please|hi|hello|hey|thanks|can you|could you|would you|i want you to|tell me|help me)"
+    r"\b[\s,!]*"
     r"|(?:你好|您好|请问|请你|请|麻烦|帮我)[，,！!\s]*)+",
     re.I,
 )
@@ -74,6 +75,7 @@ def title(task: Mapping[str, Any]) -> str:
 
 def capital(clause: str) -> str:
     words = " ".join(clause.split()[:TITLE_WORDS])
+    words = re.sub(r"(?: (?:a|an|the|to|of|for|in|on|and|or|with|from|my|is|are))+$", "", words)
     return words[:1].upper() + words[1:]
 
 

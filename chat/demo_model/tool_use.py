@@ -7,7 +7,15 @@ import re
 
 from chat.demo_model import phrases
 from chat.demo_model.directives import ToolOrder
-from chat.demo_model.facts import EDGES, Fact, acknowledgement, facts_in, find, question_in
+from chat.demo_model.facts import (
+    EDGES,
+    Fact,
+    Question,
+    acknowledgement,
+    facts_in,
+    find,
+    question_in,
+)
 from chat.demo_model.heard import Heard
 from chat.demo_model.statements import subject
 
@@ -20,9 +28,11 @@ WISH = re.compile(
     re.I,
 )
 EARLIER = re.compile(
-    r"\blast time\b|\b(?:earlier|previous|another|other|last|past) (?:conversation|chat|talk)s?\b"
-    r"|\bwe (?:talked|spoke) about\b|\bonce told you\b"
-    r"|上次|上一次|以前的?(?:对话|聊天)|之前的(?:对话|聊天)|别的对话|另一个对话|早先",
+    r"\b(?:that )?(?:we (?:talked|spoke) about|I (?:told|gave) you)(?: last time| in)?\b"
+    r"|\blast time\b"
+    r"|\b(?:(?:in|from) )?(?:my|our|an|the)? ?(?:earlier|previous|another|other|last|past)"
+    r" (?:conversation|chat|talk)s?\b"
+    r"|上次|上一次|在?(?:以前|之前)的?(?:对话|聊天)(?:里|中)?|在?(?:别的|另一个)对话(?:里|中)?|早先",
     re.I,
 )
 
@@ -48,10 +58,17 @@ def wish_in(words: str) -> str:
 
 def looked_for_in(heard: Heard, words: str) -> str:
     """What is asked about an earlier conversation and was not received, or ""."""
-    question = question_in(words)
-    if question is None or question.kind != "fact" or not EARLIER.search(words[:2000]):
+    question = earlier_question(words)
+    if question is None or find(question, heard.facts):
         return ""
-    return "" if find(question, heard.facts) else question.label
+    return question.label
+
+
+def earlier_question(words: str) -> Question | None:
+    """A question about something that was said in another conversation."""
+    rest, count = EARLIER.subn(" ", words[:2000])
+    question = question_in(rest) if count else None
+    return question if question is not None and question.kind == "fact" else None
 
 
 def after_tools(heard: Heard, words: str) -> str:
@@ -59,8 +76,7 @@ def after_tools(heard: Heard, words: str) -> str:
     language, results = heard.language, heard.tool_results
     if (wish := wish_in(words)) and results[-1].startswith("Remembered"):
         return phrases.kept(language, wish)
-    question = question_in(words)
-    if question is not None and EARLIER.search(words[:2000]):
+    if (question := earlier_question(words)) is not None:
         facts = [fact for text in results for fact in facts_of(text)]
         if fact := find(question, facts):
             return phrases.found_earlier(language, fact)
