@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import Q, QuerySet
@@ -13,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
 from chat.access import address_of, may_read_content
+from chat.admin import reasons
 from chat.admin.base import ReadOnly, badge
 from chat.admin.content import GuardedContent
 from chat.admin.filters import DateRangeFilter, TextFilter
@@ -69,6 +71,10 @@ class RecordedReads(admin.ModelAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
+        if settings.CHAT_READ_REASON_REQUIRED:
+            session_id = getattr(self.get_object(request, object_id), "chat_session_id", None)
+            if reasons.is_missing(request.user, session_id):
+                return reasons.ask(request, session_id)
         response = super().change_view(request, object_id, form_url, extra_context)
         if request.method == "GET" and response.status_code == HTTPStatus.OK:
             text = {"text": may_read_content(request.user)}
@@ -93,7 +99,7 @@ class ActionFilter(TextFilter):
     parameter_name = "action"
 
     def suggestions(self, request: HttpRequest) -> list[str]:
-        return ["transcript.read", "context.read", "message.read", "session.delete"]
+        return ["transcript.read", "context.read", "message.read", "review.state", "session.delete"]
 
     def matches(self, value: str) -> Q:
         return Q(action=value)

@@ -61,6 +61,14 @@ def badge(text: Any, kind: str = "quiet") -> SafeString:
     return format_html('<span class="badge badge-{}">{}</span>', kind, text)
 
 
+REVIEW_BADGES = {
+    "none": "quiet",
+    "queued": "warning",
+    "in_review": "accent",
+    "reviewed": "good",
+    "flagged": "bad",
+    "resolved": "good",
+}
 TURN_BADGES = {
     "running": "accent",
     "completed": "good",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.filters import ListFilter
 from django.http import HttpRequest, HttpResponse
@@ -25,6 +26,9 @@ class GuardedContent(admin.ModelAdmin):
 
     def hidden_names(self, request: HttpRequest) -> frozenset[str]:
         return frozenset() if may_read_content(request.user) else frozenset(self.content_fields)
+
+    def why_hidden(self, request: HttpRequest) -> str:
+        return why_hidden(request.user) if self.hidden_names(request) else ""
 
     def get_list_display(self, request: HttpRequest) -> Any:
         hidden = self.hidden_names(request)
@@ -62,14 +66,26 @@ class GuardedContent(admin.ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        context = {"text_is_hidden": bool(self.hidden_names(request)), **(extra_context or {})}
+        context = {"text_is_hidden": self.why_hidden(request), **(extra_context or {})}
         return super().changelist_view(request, context)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
-        context["text_is_hidden"] = bool(self.hidden_names(request))
+        context["text_is_hidden"] = self.why_hidden(request)
         return super().render_change_form(request, context, *args, **kwargs)
+
+
+def why_hidden(user: Any) -> str:
+    """Why `user` sees no text, in a sentence for the page; "" for who may read."""
+    if may_read_content(user):
+        return ""
+    if not settings.CHAT_STAFF_CONTENT:
+        return "Text is hidden: this installation shows staff none of what people wrote."
+    return (
+        "Text is hidden: reading what people wrote needs the permission “Can read the text of"
+        " messages and contexts”."
+    )
 
 
 def _without(fields: Iterable[Any], hidden: frozenset[str]) -> list[Any]:

@@ -13,10 +13,11 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
-from chat.access import may_read_content
-from chat.admin import audit, requests
+from chat.access import may_read_content, may_view_context
+from chat.admin import audit, reasons, requests
 from chat.admin.audit import RecordedReads
 from chat.admin.base import ChatAdmin, ReadOnly, badge, id_link, short
+from chat.admin.content import why_hidden
 from chat.admin.lists import by_id
 from chat.admin.messages import source_block
 from chat.admin.sessions import session_link
@@ -88,6 +89,8 @@ class ContextRecordAdmin(ReadOnly, ChatAdmin):
             return self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]
                 request, self.opts, object_id
             )
+        if reasons.is_missing(request.user, record.chat_session_id):
+            return reasons.ask(request, record.chat_session_id)
         context = {
             **self.admin_site.each_context(request),
             **self.sent_context(request, record),
@@ -104,11 +107,13 @@ class ContextRecordAdmin(ReadOnly, ChatAdmin):
         record = self.opened(request, str(record_id))
         if record is None:
             raise Http404("There is no such context record.")
+        if reasons.is_missing(request.user, record.chat_session_id):
+            raise PermissionDenied("A reason is asked for first: open this as a page.")
         context = self.sent_context(request, record)
         return TemplateResponse(request, "admin/chat/contextrecord/sent.html", context)
 
     def opened(self, request: HttpRequest, record_id: str) -> ContextRecord | None:
-        if not self.has_view_permission(request):
+        if not self.has_view_permission(request) or not may_view_context(request.user):
             raise PermissionDenied
         return self.get_object(request, record_id)
 
@@ -117,7 +122,7 @@ class ContextRecordAdmin(ReadOnly, ChatAdmin):
         audit.note(request, "context.read", "context", record.pk, filter={"text": with_text})
         return {
             "shown": requests.show(record, with_text=with_text),
-            "text_is_hidden": not with_text,
+            "text_is_hidden": why_hidden(request.user),
         }
 
     def attempts(self, request: HttpRequest, record: ContextRecord) -> list[ContextRecord]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Substr
@@ -81,6 +82,12 @@ class ChatMessageAdmin(RecordedReads, ReadOnly, ChatAdmin):
             return rows.defer(*TEXTS)
         beginning = Substr(Coalesce("content", Value("")), 1, EXCERPT)
         return rows.defer(*TEXTS).annotate(beginning=beginning)
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """A list holds texts of many sessions; where a reason is asked for, it is for one."""
+        names = super().get_list_display(request)
+        asks = settings.CHAT_READ_REASON_REQUIRED
+        return [name for name in names if not (asks and name == "excerpt_column")]
 
     def get_list_filter(self, request: HttpRequest) -> Any:
         """Within one session; over all of them nothing but a full scan would find the rows."""

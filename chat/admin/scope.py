@@ -46,6 +46,17 @@ class SuperusersOnly(Scoped):
     def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
         return rows if user.is_superuser else rows.none()
 
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser) and super().has_add_permission(request)
+
+
+def for_superusers_only(site: admin.AdminSite, app_label: str) -> None:
+    """Register what another application registered once more, for superusers alone."""
+    for model, page in list(site._registry.items()):
+        if model._meta.app_label == app_label:
+            site.unregister(model)
+            site.register(model, type(type(page).__name__, (SuperusersOnly, type(page)), {}))
+
 
 def staff_users(rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
     """Out of `rows`, the people of the tenants that `user` sees; all for superusers."""

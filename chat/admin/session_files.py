@@ -11,7 +11,7 @@ from django.urls import URLPattern, path
 
 from chat import attachments
 from chat.access import may_read_content
-from chat.admin import audit
+from chat.admin import audit, reasons
 
 
 class SessionFiles(admin.ModelAdmin):
@@ -35,6 +35,8 @@ class SessionFiles(admin.ModelAdmin):
         found = chat_session and chat_session.attachments.filter(pk=attachment_id).first()
         if not found:
             raise Http404("There is no such image.")
+        if reasons.is_missing(request.user, session_id):
+            raise PermissionDenied("A reason is asked for first: open the transcript.")
         try:
             response = attachments.file_response(found)
         except attachments.Unreadable:

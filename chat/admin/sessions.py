@@ -7,26 +7,45 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.forms import ModelForm
 from django.http import Http404, HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from chat import events
-from chat.access import may_read_content, staff_chat_sessions, staff_tenants
-from chat.admin import audit, transcript
-from chat.admin.base import ChatAdmin, badge, change_url, excerpt, link, moment, short
-from chat.admin.filters import DateRangeFilter, TextFilter
+from chat.access import may_read_content, staff_chat_sessions
+from chat.admin import audit
+from chat.admin.base import (
+    REVIEW_BADGES,
+    ChatAdmin,
+    badge,
+    change_url,
+    excerpt,
+    link,
+    moment,
+    short,
+)
 from chat.admin.lists import by_id
+from chat.admin.review_queue import ReviewQueue
 from chat.admin.scope import user_ids
 from chat.admin.session_actions import SessionActions
 from chat.admin.session_files import SessionFiles
-from chat.models import Assistant, ChatSession
+from chat.admin.session_filters import (
+    AssistantFilter,
+    ErrorFilter,
+    FeedbackFilter,
+    LastActiveFilter,
+    PersonFilter,
+    ReviewFilter,
+    StateFilter,
+    TagFilter,
+    TenantFilter,
+)
+from chat.admin.transcript_page import TranscriptPages
+from chat.models import ChatSession
 from chat.turns.policies import switches
 
 PROMPTS = (
@@ -48,70 +67,11 @@ SET_BY = {
     "assistant": "the assistant's",
     "environment": "the installation's",
 }
-FEW = 100  # suggestions that a filter offers
 RELATED = {"chatturn": "Turns", "chatmessage": "Messages", "contextrecord": "What was sent"}
 
 
-class LastActiveFilter(DateRangeFilter):
-    title = "last active"
-    field_name = "last_active_at"
-
-
-class PersonFilter(TextFilter):
-    title = "user"
-    parameter_name = "person"
-
-    def matches(self, value: str) -> Q:
-        return Q(user__in=user_ids(value))
-
-
-class AssistantFilter(TextFilter):
-    title = "assistant"
-    parameter_name = "assistant"
-
-    def suggestions(self, request: HttpRequest) -> list[str]:
-        seen = Assistant.objects.all()
-        if not request.user.is_superuser:
-            seen = seen.filter(Q(tenant=None) | Q(tenant__in=staff_tenants(request.user)))
-        return list(seen.order_by("slug").values_list("slug", flat=True)[:FEW])
-
-    def matches(self, value: str) -> Q:
-        return Q(assistant__in=list(Assistant.objects.filter(slug=value).values_list("pk")))
-
-
-class TenantFilter(TextFilter):
-    title = "tenant"
-    parameter_name = "tenant"
-
-    def suggestions(self, request: HttpRequest) -> list[str]:
-        seen = staff_tenants(request.user).order_by("slug")
-        return list(seen.values_list("slug", flat=True)[:FEW])
-
-    def matches(self, value: str) -> Q:
-        return Q(tenant__slug=value)
-
-
-class StateFilter(admin.SimpleListFilter):
-    title = "state"
-    parameter_name = "state"
-    states = {
-        "running": ("Running", ~Q(running_turn=None)),
-        "held": ("Held", Q(is_held=True)),
-        "archived": ("Archived", Q(is_archived=True)),
-        "temporary": ("Temporary", Q(is_temporary=True)),
-        "memory_off": ("Memory off", Q(memory_enabled=False)),
-    }
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(value, label) for value, (label, _) in self.states.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        state = self.states.get(self.value() or "")
-        return queryset.filter(state[1]) if state else queryset
-
-
 @admin.register(ChatSession)
-class ChatSessionAdmin(SessionActions, SessionFiles, ChatAdmin):
+class ChatSessionAdmin(SessionActions, ReviewQueue, TranscriptPages, SessionFiles, ChatAdmin):
     list_display = [
         "title_column",
         "id_column",
@@ -122,7 +82,19 @@ class ChatSessionAdmin(SessionActions, SessionFiles, ChatAdmin):
         "tokens_column",
         "last_active_column",
     ]
-    list_filter = [StateFilter, LastActiveFilter, PersonFilter, AssistantFilter, TenantFilter]
+    list_filter = [
+        ReviewFilter,
+        TagFilter,
+        FeedbackFilter,
+        ErrorFilter,
+        StateFilter,
+        LastActiveFilter,
+        PersonFilter,
+        AssistantFilter,
+        TenantFilter,
+    ]
+    actions = [*ReviewQueue.actions, *SessionActions.actions]
+    change_list_template = "admin/chat/chatsession/change_list.html"
     list_select_related = ["user", "assistant"]
     ordering = ["-last_active_at", "-id"]
     allowed_lookups = ["user__id__exact", "assistant__id__exact", "tenant__id__exact"]
@@ -143,7 +115,7 @@ class ChatSessionAdmin(SessionActions, SessionFiles, ChatAdmin):
                 ],
             },
         ),
-        ("Retention and review", {"fields": ["is_held", "review_state"]}),
+        ("Retention and review", {"fields": ["is_held", "review_column"]}),
         (
             "Counters",
             {
@@ -169,7 +141,7 @@ class ChatSessionAdmin(SessionActions, SessionFiles, ChatAdmin):
     editable = {"memory_enabled", "max_messages", "max_tokens", "is_held"}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChatSession]:
-        return super().get_queryset(request).defer(*PROMPTS)
+        return super().get_queryset(request).defer(*PROMPTS).prefetch_related("review_tags")
 
     def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
         return rows if user.is_superuser else rows & staff_chat_sessions(user)
@@ -188,7 +160,7 @@ class ChatSessionAdmin(SessionActions, SessionFiles, ChatAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         names = {field.name for field in self.model._meta.fields} - self.editable
-        names |= {"state_column", "forget_line_column", "in_force_column"}
+        names |= {"state_column", "forget_line_column", "in_force_column", "review_column"}
         return sorted(names - self.hidden_names(request))
 
     def search(self, request: HttpRequest, term: str) -> Q:
@@ -249,12 +221,24 @@ class ChatSessionAdmin(SessionActions, SessionFiles, ChatAdmin):
             ("memory off", "warning", chat_session.memory_enabled is False),
             (
                 chat_session.get_review_state_display().lower(),
-                "accent",
+                REVIEW_BADGES[chat_session.review_state],
                 chat_session.review_state != ChatSession.ReviewState.NONE,
             ),
+            *((tag.name, "tag", True) for tag in chat_session.review_tags.all()),
         ]
         shown = [(badge(word, kind),) for word, kind, holds in states if holds]
         return format_html_join(mark_safe(" "), "{}", shown) or badge("idle")
+
+    @admin.display(description="review")
+    def review_column(self, chat_session: ChatSession) -> SafeString:
+        """The state, who claimed it since when, and the tags."""
+        state = chat_session.review_state
+        parts = [(badge(chat_session.get_review_state_display(), REVIEW_BADGES[state]),)]
+        if chat_session.review_claimed_by is not None:
+            since = moment(chat_session.review_claimed_at)
+            parts.append((f"claimed by {chat_session.review_claimed_by}, {since}",))
+        parts += [(badge(tag.name, "tag"),) for tag in chat_session.review_tags.all()]
+        return format_html_join(mark_safe(" "), "{}", parts)
 
     @admin.display(description="forget line")
     def forget_line_column(self, chat_session: ChatSession) -> str:
@@ -272,14 +256,6 @@ class ChatSessionAdmin(SessionActions, SessionFiles, ChatAdmin):
 
     # --- Pages ------------------------------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        transcript_path = path(
-            "<uuid:session_id>/transcript/",
-            self.admin_site.admin_view(self.transcript_view),
-            name="chat_chatsession_transcript",
-        )
-        return [transcript_path, *super().get_urls()]
-
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
@@ -292,56 +268,11 @@ class ChatSessionAdmin(SessionActions, SessionFiles, ChatAdmin):
         context["session_actions"] = self.actions_on(request, chat_session)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def transcript_view(self, request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        chat_session = self.get_object(request, str(session_id))
-        if chat_session is None:
-            raise Http404("There is no such session.")
-        with_text = may_read_content(request.user)
-        place = place_of(request)
-        page = transcript.read(chat_session, place, with_text=with_text)
-        audit.note(
-            request,
-            "transcript.read",
-            "session",
-            chat_session.pk,
-            count=len(page.entries),
-            filter={"from": page.from_seq, "through": page.through_seq, "text": with_text},
-        )
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": (chat_session.title or "Untitled") if with_text else short(chat_session.pk),
-            "chat_session": chat_session,
-            "page": page,
-            "place": place,
-            "text_is_hidden": not with_text,
-            "is_nav_sidebar_enabled": False,
-        }
-        request.current_app = self.admin_site.name
-        return TemplateResponse(request, "admin/chat/chatsession/transcript.html", context)
-
 
 def _shown(value: bool | int | None) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return "no limit" if value is None else f"{value:,}"
-
-
-def place_of(request: HttpRequest) -> transcript.Place:
-    """Where the address points; what is not a number asks for the newest messages."""
-
-    def number(name: str) -> int | None:
-        text = request.GET.get(name, "").strip()
-        return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
-
-    return transcript.Place(
-        before=number("before"),
-        after=number("after"),
-        around=number("seq"),
-        every_branch=request.GET.get("branches") == "all",
-    )
 
 
 def session_link(session_id: uuid.UUID) -> SafeString:

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import Max, Min, Q, QuerySet
 
 from chat import attachments, rendering
-from chat.access import path_messages
+from chat.access import may_read_content, path_messages
+from chat.admin import beside
 from chat.admin.base import status_badge
+from chat.admin.requests import pretty
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord
 
 PAGE = 50
@@ -35,6 +38,13 @@ class Place:
         """What every link of the page says beside the place it leads to."""
         return "&branches=all" if self.every_branch else ""
 
+    @property
+    def query(self) -> str:
+        """The part of an address that leads here."""
+        places = {"before": self.before, "after": self.after, "seq": self.around}
+        named = {name: seq for name, seq in places.items() if seq is not None}
+        return urlencode(named | ({"branches": "all"} if self.every_branch else {}))
+
 
 @dataclass(frozen=True)
 class Sent:
@@ -53,6 +63,7 @@ class TurnFacts:
     error_detail: str
     sent: tuple[Sent, ...]
     answers: int
+    beside: beside.Beside
 
     @property
     def badge(self) -> str:
@@ -76,6 +87,8 @@ class Entry:
     """None: the reader may not see text."""
     hidden_characters: int
     attachments: tuple[Mapping[str, Any], ...]
+    calls: str
+    """The tools that were asked for, as JSON; "" when none were, or they may not be seen."""
     turns: tuple[TurnFacts, ...]
     is_first_after_forget_line: bool = False
     is_window_start: bool = False
@@ -100,13 +113,14 @@ class Page:
         return self.entries[-1].message.seq if self.entries else 0
 
 
-def read(chat_session: ChatSession, place: Place, *, with_text: bool) -> Page:
+def read(chat_session: ChatSession, place: Place, *, reader: Any) -> Page:
     """The messages around `place`, in a constant number of queries."""
+    with_text = may_read_content(reader)
     rows = chat_session.messages.all() if place.every_branch else path_messages(chat_session)
     ends = rows.order_by().aggregate(first=Min("seq"), last=Max("seq"))
     shown = rows if with_text else rows.defer("content", "parts", "tool_calls")
     messages = _slice(shown, place)
-    turns = _turns_below(chat_session, messages, with_text)
+    turns = _turns_below(chat_session, messages, reader)
     start = _window_start(chat_session)
     line = chat_session.memory_starts_after
     after_line = rows.filter(seq__gt=line).aggregate(seq=Min("seq"))["seq"] if line else 0
@@ -161,6 +175,7 @@ def _entry(
         html=html,
         hidden_characters=hidden,
         attachments=tuple(attachments.described(message.parts)) if with_text else (),
+        calls=pretty(message.tool_calls) if with_text and message.tool_calls else "",
         turns=tuple(turns),
         is_first_after_forget_line=message.seq == after_line,
         is_window_start=message.seq == start,
@@ -180,7 +195,7 @@ def _html(message: ChatMessage) -> tuple[str, int]:
 
 
 def _turns_below(
-    chat_session: ChatSession, messages: Sequence[ChatMessage], with_text: bool
+    chat_session: ChatSession, messages: Sequence[ChatMessage], reader: Any
 ) -> Mapping[uuid.UUID, list[TurnFacts]]:
     """By message: an answer's own turn; beneath a question, the turns that left no message."""
     inputs = [each.pk for each in messages if each.turn_id is None]
@@ -195,19 +210,20 @@ def _turns_below(
         .values_list("turn", flat=True)
         .distinct()
     )
-    facts = _facts(turns, with_text)
+    facts = _facts(turns, reader)
     below: dict[uuid.UUID, list[TurnFacts]] = defaultdict(list)
-    for each in messages:
+    for each in reversed(messages):
         if each.turn_id in facts:
-            below[each.pk].append(facts.pop(each.turn_id))  # once, below its first message
+            below[each.pk].append(facts.pop(each.turn_id))  # once, below its last message
     for turn in turns:
         if turn.pk not in answered and turn.input_id in inputs:
             below[turn.input_id].append(facts[turn.pk])
     return below
 
 
-def _facts(turns: Sequence[ChatTurn], with_text: bool) -> dict[uuid.UUID, TurnFacts]:
-    sent = _requests(turns)
+def _facts(turns: Sequence[ChatTurn], reader: Any) -> dict[uuid.UUID, TurnFacts]:
+    sent, said = _requests(turns), beside.of_turns(turns, reader)
+    with_text = may_read_content(reader)
     runs: dict[uuid.UUID, int] = defaultdict(int)
     for turn in turns:
         runs[turn.input_id] += 1
@@ -217,6 +233,7 @@ def _facts(turns: Sequence[ChatTurn], with_text: bool) -> dict[uuid.UUID, TurnFa
             error_detail=turn.error_detail if with_text else "",
             sent=tuple(sent[turn.pk]),
             answers=runs[turn.input_id],
+            beside=said[turn.pk],
         )
         for turn in turns
     }

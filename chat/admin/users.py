@@ -13,7 +13,7 @@ from django.http import HttpRequest
 
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import CappedPaginator, count_of, counted
-from chat.admin.scope import Scoped, staff_users
+from chat.admin.scope import Scoped, SuperusersOnly, for_superusers_only, staff_users
 from memory.text import clean
 
 POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
@@ -22,8 +22,13 @@ admin.site.unregister(User)
 admin.site.unregister(Group)
 
 
+for_superusers_only(admin.site, "axes")  # names and addresses of whoever tried to sign in
+
+
 @admin.register(Group)
-class PlainGroupAdmin(GroupAdmin):
+class PlainGroupAdmin(SuperusersOnly, GroupAdmin):
+    """Whoever may change a group could give its members, or themselves, any power."""
+
     filter_horizontal = []
 
 

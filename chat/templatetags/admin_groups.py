@@ -10,7 +10,14 @@ from django import template
 register = template.Library()
 
 GROUPS: Mapping[str, Sequence[str]] = {
-    "Conversations": ("ChatSession", "ChatTurn", "ChatMessage", "ContextRecord", "ContextPart"),
+    "Conversations": (
+        "ChatSession",
+        "ChatTurn",
+        "ChatMessage",
+        "ContextRecord",
+        "ContextPart",
+        "ReviewTag",
+    ),
     "Memory": ("UserPreference", "MemorySnapshot"),
     "Models": ("Assistant", "AssistantDocument", "ModelEndpoint"),
     "People": ("User", "Tenant", "Membership", "Group"),

@@ -18,7 +18,13 @@ from tests.servers import Server
 FIRST = "第一轮：记忆验证：请记住校验短语“青云-4173”，并只回复“已记住”。"
 SECOND = "第二轮：请告诉我刚才要求你记住的校验短语是什么？只回复短语。"
 PROMPT = "You are a friendly assistant. Answer in the language of the question, and be brief."
-METADATA = ["view_chatsession", "view_chatmessage", "view_chatturn", "view_contextrecord"]
+METADATA = [
+    "view_chatsession",
+    "view_chatmessage",
+    "view_chatturn",
+    "view_contextrecord",
+    "view_context",
+]
 
 
 @pytest.fixture
