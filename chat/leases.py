@@ -23,6 +23,7 @@ from django.db.models.functions import Now
 
 from chat import liveness
 from chat.models import ChatSession, ChatTurn
+from chat.search import messages
 
 
 class Gone(Exception):
@@ -137,6 +138,7 @@ def settle(session_id: uuid.UUID, found: Holder) -> bool:
             error_detail="The server that was answering went away.",
             finished_at=Now(),
         )
+        messages.index_answers(session_id, found.turn)
     return True
 
 

@@ -50,7 +50,7 @@ def tokens(text: str) -> Iterator[str]:
     """What `text` is found by: its words, and for unspaced scripts pairs and single characters."""
     for is_unspaced, run in _runs(text):
         if not is_unspaced:
-            yield _word(run)
+            yield stem(run)
             continue
         yield from run
         yield from _pairs(run)
@@ -58,17 +58,27 @@ def tokens(text: str) -> Iterator[str]:
 
 def question_tokens(text: str) -> list[str]:
     """What `text` asks for: each once, in order; single characters only where they stand alone."""
+    stems = dict.fromkeys(stem(word) for word in question_words(text))
+    return [token for token in stems if token not in STOP_WORDS]
+
+
+def question_words(text: str) -> list[str]:
+    """The same as it is written, but for case and width: English words whole."""
     if len(text) > QUESTION_LENGTH:
         half = QUESTION_LENGTH // 2
         text = f"{text[:half]} {text[-half:]}"
     found: dict[str, None] = {}
     for is_unspaced, run in _runs(text):
         asked = _pairs(run) if is_unspaced and len(run) > 1 else [run]
-        stems = {each: _word(each) for each in asked if each not in STOP_WORDS}
-        found.update((stem, None) for stem in stems.values() if stem not in STOP_WORDS)
+        found.update((each, None) for each in asked if each not in STOP_WORDS)
         if len(found) >= QUESTION_TOKENS:
             break
     return list(found)[:QUESTION_TOKENS]
+
+
+def stem(word: str) -> str:
+    """What a word is compared by: of an English one its stem, of any other one itself."""
+    return _stem(word) if word.isascii() and word.isalpha() else word
 
 
 def places(text: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
@@ -105,10 +115,6 @@ def _normal(text: str) -> str:
 
 def _pairs(run: str) -> Iterator[str]:
     return (run[start : start + 2] for start in range(len(run) - 1))
-
-
-def _word(run: str) -> str:
-    return _stem(run) if run.isascii() and run.isalpha() else run
 
 
 @lru_cache(maxsize=50_000)

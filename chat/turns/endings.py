@@ -16,13 +16,13 @@ from django.db.models.functions import Now
 
 from chat import dues, leases, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
+from chat.search import messages
 from chat.turns import output_schema
 from chat.turns.history import history_message
 from chat.turns.orders import Begun, Outcome, Spent
 from chat.turns.requests import TurnMemory
-from memory import recall, tokens
+from memory import preferences, recall, tokens
 from memory.messages import Message
-from memory.models import UserPreference
 
 LEAST_TO_LEARN_FROM = 50  # tokens; below that the overhead of a few messages decides
 WORTH_WRITING = 0.005  # change of a correction
@@ -60,6 +60,7 @@ def finish(begun: Begun, outcome: Outcome) -> None:
             )
         else:
             _drop_answer(begun)
+        messages.index_answers(begun.session_id, begun.turn_id)
         _end_turn(begun, outcome, checked)
         _note_use(begun)
         if outcome.status == ChatTurn.Status.COMPLETED:
@@ -184,7 +185,7 @@ def _note_use(begun: Begun) -> None:
     """Say of the preferences that this turn was sent with when they were used last."""
     sent = begun.memory.sent_preferences
     if sent:
-        UserPreference.objects.filter(pk__in=sent).update(last_used_at=Now())
+        preferences.used(sent)
 
 
 def _mark_due(begun: Begun) -> None:
@@ -194,7 +195,7 @@ def _mark_due(begun: Begun) -> None:
     policy = begun.memory.policy
     if settings.CHAT_TITLES_ENABLED and begun.memory.wants_title:
         dues.mark_session(dues.Kind.TITLE, begun.session_id)
-    if policy.enabled and begun.memory.summarizes:
+    if policy.enabled and policy.summarize:
         dues.mark_session(dues.Kind.SUMMARY, begun.session_id)
     if policy.enabled and policy.use_preferences and settings.CHAT_PREFERENCES_MODE != "off":
         dues.mark_session(dues.Kind.PREFERENCES, begun.session_id)

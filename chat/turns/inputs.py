@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from chat import attachments, events, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
+from chat.search import messages
 from chat.turns import images
 from chat.turns.orders import ANY_PARENT, Order, Refused
 from memory import tokens
@@ -122,6 +123,10 @@ def _store(
     if chat_session.is_temporary:
         temporary.keep(chat_session.pk, message.pk, text)
         message.content = text  # for the request; it is not saved
+    else:
+        messages.index(
+            message, parent, tenant_id=chat_session.tenant_id, user_id=chat_session.user_id
+        )
     return message
 
 

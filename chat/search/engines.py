@@ -1,0 +1,56 @@
+"""Where the words of entries lie, by the database: the same words are found in each.
+
+An engine writes words and says in which columns of which entries a word stands; `ranking` does the
+rest, so that two databases answer alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from django.db import connection
+
+from chat.search.entries import Words
+from chat.search.scopes import Scope
+
+
+class Posting(NamedTuple):
+    """One word in one column of one entry."""
+
+    word: int
+    """Its place among the words that were asked for."""
+    column: int
+    """Its place in `entries.COLUMNS`."""
+    entry: int
+    length: int
+    """How many words the entry has of its own."""
+
+
+class Engine(Protocol):
+    """Every write is part of the caller's transaction."""
+
+    def write(self, entry_id: int, words: Words) -> None:
+        """Give an entry its words, instead of those that it has."""
+
+    def replace(self, entry_id: int, column: str, words: Sequence[str]) -> None:
+        """Give an entry other words in one column."""
+
+    def postings(self, scope: Scope, words: Sequence[str], most: int) -> list[Posting]:
+        """Where in `scope` each of `words` stands: of each word, in the newest `most` entries."""
+
+    def optimise(self) -> None:
+        """Take what was deleted out of the engine's files too, outside of any transaction."""
+
+
+def engine() -> Engine | None:
+    """The engine of this database; None where there is none, as on MariaDB."""
+    if connection.vendor == "sqlite":
+        from chat.search.sqlite import Sqlite
+
+        return Sqlite()
+    if connection.vendor == "postgresql":
+        from chat.search.postgres import Postgres
+
+        return Postgres()
+    return None

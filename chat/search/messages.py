@@ -1,0 +1,310 @@
+"""The index of what was said: written with each message, asked by people, by models and by staff.
+
+Every user message and every finished answer with text has an entry, wherever it stands; sessions
+that are temporary have none. A message is found by its own words, by those of the messages before
+and after it, and by its date. See docs/memory.md, "Search and recall".
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+
+from chat.models import ChatMessage, ChatSession, ChatTurn, SearchEntry, Tenant
+from chat.search import entries, without_engine
+from chat.search.engines import Engine, engine
+from chat.search.neighbours import Neighbourhood, is_indexed
+from chat.search.ranking import rank
+from chat.search.scopes import Scope
+from memory.words import question_tokens
+
+MOST_WORDS = 40  # of a question
+MOST_POSTINGS = 2_000  # entries that are looked at for one word, the newest ones
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Found:
+    """A message that was found, the session it is in, and how well it fits (higher is better)."""
+
+    session_id: uuid.UUID
+    message_id: uuid.UUID
+    seq: int
+    role: str
+    at: datetime
+    title: str
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How many messages of a batch are indexed, and the seq that it ends with."""
+
+    messages: int
+    through: int
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+def index(
+    message: ChatMessage, parent: ChatMessage | None, *, tenant_id: int, user_id: int
+) -> None:
+    """Add or replace the entry of a message, and put its words behind what stands before it.
+
+    Part of the caller's transaction. `parent` is the row that `message` names as its parent, where
+    it is at hand. A message of a role or a content that is not indexed changes nothing. Never call
+    it for a temporary session.
+    """
+    if not is_indexed(message):
+        return
+    around = Neighbourhood([message] if parent is None else [message, parent])
+    around.look_before([message.pk])
+    before = around.before(message.pk)
+    known = _entry_ids([message.pk] if before is None else [message.pk, before.pk])
+    if message.pk in known:
+        around.look_after([message.pk])
+    else:
+        known[message.pk] = _new_entry(message, tenant_id, user_id).pk
+    if (words := engine()) is None:
+        return
+    owner = entries.owner_words(tenant_id, user_id)
+    words.write(known[message.pk], _words(message, around, owner))
+    if before is not None and before.pk in known:
+        around.look_after([before.pk])
+        _renew_next(words, known[before.pk], before, around)
+
+
+def index_answers(session_id: uuid.UUID, turn_id: uuid.UUID) -> None:
+    """Index what a turn answered, when it ends; a temporary session's is left alone.
+
+    Part of the caller's transaction.
+    """
+    chat_session = ChatSession.objects.filter(pk=session_id, is_temporary=False).first()
+    if chat_session is None:
+        return
+    answers = ChatMessage.objects.filter(
+        chat_session=session_id, turn=turn_id, role=ChatMessage.Role.ASSISTANT
+    )
+    for answer in answers.order_by("seq"):
+        index(answer, None, tenant_id=chat_session.tenant_id, user_id=chat_session.user_id)
+
+
+def index_session(session_id: uuid.UUID, *, after: int = 0) -> int:
+    """Make the entries of a session's messages with seq > `after` anew; how many there are.
+
+    Part of the caller's transaction, which has updated the session's row.
+    """
+    count = 0
+    while (batch := index_batch(session_id, after)) is not None:
+        count += batch.messages
+        after = batch.through
+    return count
+
+
+def index_batch(session_id: uuid.UUID, after: int) -> Batch | None:
+    """Make the entries of the next messages after a seq anew; None when there are no more.
+
+    Part of the caller's transaction, which has updated the session's row. A session that is
+    temporary, or gone, has nothing to index.
+    """
+    chat_session = ChatSession.objects.filter(pk=session_id, is_temporary=False).first()
+    rows = ChatMessage.objects.filter(chat_session=chat_session, seq__gt=after).order_by("seq")
+    if chat_session is None or not (batch := list(rows[:BATCH])):
+        return None
+    return Batch(_index_batch(chat_session, batch), batch[-1].seq)
+
+
+def remove_messages(ids: Collection[uuid.UUID]) -> int:
+    """Remove the entries of messages, and their words from what stands beside them; how many went.
+
+    Part of the caller's transaction; called before the messages themselves go or lose their text.
+    """
+    gone = SearchEntry.objects.filter(message__in=ids)
+    if (words := engine()) is not None:
+        rows = list(ChatMessage.objects.filter(pk__in=ids))
+        _forget_beside(words, Neighbourhood(rows, left_out=ids), [row.pk for row in rows])
+    return gone.delete()[0]
+
+
+def remove_session(session_id: uuid.UUID) -> int:
+    """Remove all entries of a session, in the caller's transaction; how many went."""
+    return SearchEntry.objects.filter(chat_session=session_id).delete()[0]
+
+
+def optimise() -> None:
+    """Take what was deleted out of the index's files too. Outside of any transaction."""
+    if (words := engine()) is not None:
+        words.optimise()
+
+
+def _unfinished_answers(chat_session: ChatSession) -> set[uuid.UUID]:
+    """What a running turn has stored so far: it is indexed when the turn ends."""
+    running = ChatMessage.objects.filter(
+        chat_session=chat_session,
+        role=ChatMessage.Role.ASSISTANT,
+        turn__status=ChatTurn.Status.RUNNING,
+    )
+    return set(running.values_list("pk", flat=True))
+
+
+def _index_batch(chat_session: ChatSession, batch: Sequence[ChatMessage]) -> int:
+    unfinished = _unfinished_answers(chat_session)
+    wanted = [each for each in batch if is_indexed(each) and each.pk not in unfinished]
+    unwanted = {each.pk for each in batch} - {each.pk for each in wanted}
+    SearchEntry.objects.filter(message__in=unwanted).delete()
+    ids = [each.pk for each in wanted]
+    known = _entry_ids(ids)
+    owner = chat_session.tenant_id, chat_session.user_id
+    SearchEntry.objects.filter(pk__in=known.values()).update(tenant=owner[0], user=owner[1])
+    for each in wanted:
+        if each.pk not in known:
+            known[each.pk] = _new_entry(each, *owner).pk
+    if (words := engine()) is None:
+        return len(wanted)
+    around = Neighbourhood(batch, left_out=unfinished)
+    around.look_before(ids)
+    around.look_after(ids)
+    for each in wanted:
+        words.write(known[each.pk], _words(each, around, entries.owner_words(*owner)))
+    first = around.before(wanted[0].pk) if wanted else None
+    if first is not None and first.pk not in known:
+        around.look_after([first.pk])
+        for entry_id in _entry_ids([first.pk]).values():
+            _renew_next(words, entry_id, first, around)
+    return len(wanted)
+
+
+def _new_entry(message: ChatMessage, tenant_id: int, user_id: int) -> SearchEntry:
+    return SearchEntry.objects.create(
+        message=message,
+        chat_session_id=message.chat_session_id,
+        tenant_id=tenant_id,
+        user_id=user_id,
+        seq=message.seq,
+    )
+
+
+def _entry_ids(message_ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, int]:
+    rows = SearchEntry.objects.filter(message__in=list(message_ids))
+    return dict(rows.values_list("message_id", "pk"))
+
+
+def _words(message: ChatMessage, around: Neighbourhood, owner: tuple[str, ...]) -> entries.Words:
+    before = around.before(message.pk)
+    return entries.Words(
+        own=entries.own_words(message.content or ""),
+        previous=entries.beside_words([before.content or ""] if before else []),
+        next=entries.beside_words(each.content or "" for each in around.after(message.pk)),
+        day=entries.day_words(message.created_at),
+        owner=owner,
+    )
+
+
+def _renew_next(words: Engine, entry_id: int, message: ChatMessage, around: Neighbourhood) -> None:
+    texts = (each.content or "" for each in around.after(message.pk))
+    words.replace(entry_id, "next", entries.beside_words(texts))
+
+
+def _forget_beside(words: Engine, around: Neighbourhood, ids: Sequence[uuid.UUID]) -> None:
+    """Give what stands beside `ids` the words of what stands there without them."""
+    around.look_before(ids)
+    around.look_after(ids)
+    befores = {each.pk: each for each in map(around.before, ids) if each is not None}
+    afters = {each.pk: each for message_id in ids for each in around.after(message_id)}
+    around.look_after(befores)
+    known = _entry_ids([*befores, *afters])
+    for each in befores.values():
+        if each.pk in known:
+            _renew_next(words, known[each.pk], each, around)
+    for each in afters.values():
+        before = around.before(each.pk)
+        if each.pk in known:
+            texts = [before.content or ""] if before is not None else []
+            words.replace(known[each.pk], "previous", entries.beside_words(texts))
+
+
+# --- Asking ---------------------------------------------------------------------------------------
+
+
+def is_supported() -> bool:
+    """Whether this database has an index of words."""
+    return engine() is not None
+
+
+def notice() -> str | None:
+    """What people should know about searching on this database."""
+    return None if is_supported() else without_engine.NOTICE
+
+
+def find(
+    *,
+    tenant_id: int,
+    user_id: int,
+    question: str,
+    limit: int = 10,
+    session_id: uuid.UUID | None = None,
+    for_model: bool = False,
+) -> list[Found]:
+    """A person's own messages that fit `question` best: on all branches, in archived sessions too.
+
+    `for_model`: only what a model may be told of: on the chosen branch, after the forget line, not
+    redacted, in sessions with memory. A question without a word that counts finds nothing.
+    """
+    return _found(Scope((tenant_id,), user_id, session_id, for_model), question, limit)
+
+
+def find_for_staff(
+    *, tenants: QuerySet[Tenant] | None, question: str, limit: int = 50
+) -> list[Found]:
+    """Everybody's messages in `tenants` (None: in all) that fit `question` best."""
+    ids = None if tenants is None else tuple(tenants.order_by("pk").values_list("pk", flat=True))
+    return _found(Scope(ids), question, limit)
+
+
+def _found(scope: Scope, question: str, limit: int) -> list[Found]:
+    asked = question_tokens(question)[:MOST_WORDS]
+    if not asked or scope.is_empty or limit < 1:
+        return []
+    if (words := engine()) is None:
+        return _loaded(scope, without_engine.newest_with(scope, question, limit))
+    postings = words.postings(scope, asked, MOST_POSTINGS)
+    ranked = rank(postings, asked, _total(scope), MOST_POSTINGS)[:limit]
+    return _loaded(scope, {each.entry: each.score for each in ranked})
+
+
+def _total(scope: Scope) -> int:
+    """How many messages may be found; of everybody's, the highest id is near enough."""
+    if scope.user_id is None:
+        newest = SearchEntry.objects.order_by("-pk").values_list("pk", flat=True).first()
+        return newest or 0
+    return scope.entries().count()
+
+
+def _loaded(scope: Scope, scores: dict[int, float]) -> list[Found]:
+    """The messages of entries, in the order of `scores`; whose they are is asked of the session."""
+    rows = SearchEntry.objects.filter(pk__in=scores).select_related("message", "chat_session")
+    if scope.tenants is not None:
+        rows = rows.filter(chat_session__tenant__in=scope.tenants)
+    if scope.user_id is not None:
+        rows = rows.filter(chat_session__user=scope.user_id)
+    by_id = {row.pk: row for row in rows}
+    return [
+        Found(
+            session_id=row.chat_session_id,
+            message_id=row.message_id,
+            seq=row.seq,
+            role=row.message.role,
+            at=row.message.created_at,
+            title=row.chat_session.title,
+            text=row.message.content or "",
+            score=score,
+        )
+        for entry, score in scores.items()
+        if (row := by_id.get(entry)) is not None
+    ]

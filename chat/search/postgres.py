@@ -1,0 +1,90 @@
+"""Words in PostgreSQL: a tsvector of the entry's own row, its columns as weights A to D.
+
+Its literals are made here, of words that hold nothing but letters, digits, marks and "_".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+
+from chat.search.engines import Posting
+from chat.search.entries import COLUMNS, Words
+from chat.search.scopes import Scope
+
+WEIGHTS = dict(zip(COLUMNS, "ABCD", strict=True))
+OWNER = "D"  # as good as any: no question asks for such a word
+
+# Each word is looked up by itself. The OFFSET 0 keeps the planner from walking all entries from
+# the newest on in the hope of meeting a rare word.
+POSTINGS = """
+SELECT asked.number, mine.id, mine.length,
+       mine.words @@ (asked.word || ':A')::tsquery, mine.words @@ (asked.word || ':B')::tsquery,
+       mine.words @@ (asked.word || ':C')::tsquery, mine.words @@ (asked.word || ':D')::tsquery
+FROM unnest(%s::text[]) WITH ORDINALITY AS asked (word, number)
+CROSS JOIN LATERAL (
+    SELECT * FROM (
+        SELECT e.id, e.words, e.length FROM chat_searchentry e
+        WHERE e.words @@ (asked.word || %s)::tsquery AND {condition} OFFSET 0
+    ) AS found
+    ORDER BY found.id DESC LIMIT %s
+) AS mine
+"""
+
+
+class Postgres:
+    def write(self, entry_id: int, words: Words) -> None:
+        columns = {name: getattr(words, name) for name in COLUMNS}
+        _run(
+            "UPDATE chat_searchentry SET words = %s::tsvector, length = %s WHERE id = %s",
+            [_literal(columns, words.owner), words.length, entry_id],
+        )
+
+    def replace(self, entry_id: int, column: str, words: Sequence[str]) -> None:
+        others = ",".join(weight for name, weight in WEIGHTS.items() if name != column)
+        _run(
+            f"UPDATE chat_searchentry SET words = ts_filter(words, '{{{others}}}') || %s::tsvector"
+            " WHERE id = %s",
+            [_literal({column: words}), entry_id],
+        )
+
+    def postings(self, scope: Scope, words: Sequence[str], most: int) -> list[Posting]:
+        condition, values = scope.condition()
+        owner = " | ".join(map(_quoted, scope.words()))
+        rows = _run(
+            POSTINGS.format(condition=condition),
+            [[_quoted(word) for word in words], f" & ({owner})" if owner else "", *values, most],
+        )
+        return [
+            Posting(number - 1, column, entry, length)
+            for number, entry, length, *stands in rows
+            for column, is_there in enumerate(stands)
+            if is_there
+        ]
+
+    def optimise(self) -> None:
+        """Nothing: here words lie in the entry's row, and autovacuum is for it as for every row."""
+
+
+def _literal(columns: Mapping[str, Sequence[str]], owner: Sequence[str] = ()) -> str:
+    """A tsvector's text: every word with one position a column, the column as its weight."""
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for name, words in columns.items():
+        for word in words:
+            places[word].append(f"{COLUMNS.index(name) + 1}{WEIGHTS[name]}")
+    for word in owner:
+        places[word].append(f"{len(COLUMNS) + 1}{OWNER}")
+    return " ".join(f"{_quoted(word)}:{','.join(where)}" for word, where in places.items())
+
+
+def _quoted(word: str) -> str:
+    return f"'{word}'"
+
+
+def _run(statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchall() if cursor.description else []

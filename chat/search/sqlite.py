@@ -1,0 +1,81 @@
+"""Words in SQLite: one row of an FTS5 table an entry, under the entry's id.
+
+A trigger of the migration removes the row with the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import connection
+
+from chat.search.engines import Posting
+from chat.search.entries import COLUMNS, Words
+from chat.search.scopes import Scope
+
+MERGE_PAGES = 500  # that one step of `optimise` writes at most
+
+
+class Sqlite:
+    def write(self, entry_id: int, words: Words) -> None:
+        columns = (words.own, words.previous, words.next, words.day, words.owner)
+        _run(
+            "INSERT OR REPLACE INTO chat_search_words"
+            " (rowid, length, own, previous, next, day, owner) VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            [entry_id, words.length, *map(" ".join, columns)],
+        )
+
+    def replace(self, entry_id: int, column: str, words: Sequence[str]) -> None:
+        _run(
+            f"UPDATE chat_search_words SET {column} = %s WHERE rowid = %s",
+            [" ".join(words), entry_id],
+        )
+
+    def postings(self, scope: Scope, words: Sequence[str], most: int) -> list[Posting]:
+        condition, values = scope.condition()
+        owner = _any_of("owner", scope.words())
+        parts, parameters = [], list[Any]()
+        for number, word in enumerate(words):
+            for column, name in enumerate(COLUMNS):
+                parts.append(
+                    f"SELECT * FROM (SELECT {number}, {column}, e.id, w.length"
+                    " FROM chat_search_words w JOIN chat_searchentry e ON e.id = w.rowid"
+                    f" WHERE w.chat_search_words MATCH %s AND {condition}"
+                    " ORDER BY w.rowid DESC LIMIT %s)"
+                )
+                parameters += [f'{name} : "{word}"{owner}', *values, most]
+        rows = _run(" UNION ALL ".join(parts), parameters)
+        return [Posting(*row) for row in rows]
+
+    def optimise(self) -> None:
+        """Merge the index until nothing of deleted rows is left in it, a bounded step at a time."""
+        pages = -MERGE_PAGES  # negative: begin a merge of everything
+        while _changes_of_merging(pages) > 1:
+            pages = MERGE_PAGES
+        _run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _changes_of_merging(pages: int) -> int:
+    """What one step of merging changed; below 2 there is nothing left to do, says SQLite."""
+    before = _total_changes()
+    _run(
+        "INSERT INTO chat_search_words (chat_search_words, rank) VALUES ('merge', %s)",
+        [pages],
+    )
+    return _total_changes() - before
+
+
+def _total_changes() -> int:
+    return int(_run("SELECT total_changes()")[0][0])
+
+
+def _any_of(column: str, words: Sequence[str]) -> str:
+    quoted = " OR ".join(f'"{word}"' for word in words)
+    return f" AND {column} : ({quoted})" if words else ""
+
+
+def _run(statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchall() if cursor.description else []
