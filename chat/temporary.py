@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from django.conf import settings
@@ -45,6 +45,16 @@ def keep(session_id: uuid.UUID, message_id: uuid.UUID, text: str) -> None:
 
 def forget(session_id: uuid.UUID) -> None:
     _ask(lambda: cache.delete(key_of(session_id)))
+
+
+def drop(session_id: uuid.UUID, message_ids: Collection[uuid.UUID]) -> None:
+    """Take the texts of some messages out, and keep the others for CHAT_TEMPORARY_HOURS more."""
+    texts = texts_of(session_id)
+    gone = {str(each) for each in message_ids}
+    kept = {each: text for each, text in texts.items() if each not in gone}
+    lifetime = settings.CHAT_TEMPORARY_HOURS * 3600
+    if len(kept) < len(texts):
+        _ask(lambda: cache.set(key_of(session_id), kept, lifetime))
 
 
 def fill(messages: Iterable[ChatMessage]) -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "enable",
     "is_forgotten",
     "listed",
+    "matching",
     "remember",
     "used",
     "with_superseded",
@@ -225,6 +226,15 @@ def listed(
     rows = _of(tenant_id, user_id).filter(status__in=statuses).order_by("-id")
     rows = rows.filter(_not_expired() | ~Q(status=Status.PROPOSED))
     return rows if source_session is None else rows.filter(source_session_id=source_session)
+
+
+def matching(owner: Owner, key: str) -> list[UserPreference]:
+    """What is active for the owner under `key`: the assistant's own, and that for all."""
+    scopes = {ALL, owner.scope}
+    rows = _of(owner.tenant_id, owner.user_id).filter(
+        _not_expired(), scope__in=scopes, key_digest=key_digest(key), is_current=True
+    )
+    return [row for row in rows.order_by("-id") if row.scope in scopes]
 
 
 # --- Changing -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Commands, admin actions and the API call these functions; nothing else deletes.
 """
 
-from chat.retention.deletion import delete_session
+from chat.retention.deletion import forget_session
 from chat.retention.forgetting import (
     Cleared,
     UnknownPreferences,
@@ -12,8 +12,11 @@ from chat.retention.forgetting import (
 )
 from chat.retention.idle_sessions import CleanupReport, TenantCleanup, cleanup
 from chat.retention.places import Removed
+from chat.retention.preferences import forget_preference
 from chat.retention.reaping import reap_turns
 from chat.retention.uploads import remove_forgotten, remove_unsent
+
+delete_session = forget_session
 
 __all__ = [
     "CleanupReport",
@@ -24,6 +27,8 @@ __all__ = [
     "cleanup",
     "clear_memory",
     "delete_session",
+    "forget_preference",
+    "forget_session",
     "preferences_from",
     "reap_turns",
     "remove_forgotten",

@@ -13,8 +13,11 @@ from django.db.models import F, QuerySet
 
 from chat import events, leases
 from chat.models import ChatSession
+from chat.retention import copies, receipts, removals
 from chat.retention.notes import Actor, note
-from memory import preferences, snapshots
+from chat.retention.preferences import drop_preference
+from chat.retention.receipts import Gone, gone
+from memory import preferences, summaries
 from memory.models import UserPreference
 
 ATTEMPTS = 3  # somebody may start a turn between the end of one and our transaction
@@ -87,17 +90,26 @@ def draw_line(session_id: uuid.UUID, unwanted: set[int], by: Actor) -> Cleared:
         memory_starts_after=F("next_seq") - 1,
         memory_epoch=F("memory_epoch") + 1,
     )
-    snapshots.drop(session_id)
     chat_session = ChatSession.objects.get(pk=session_id)
-    removed = delete_preferences_from(chat_session, unwanted)
+    taken = drop_memory(session_id) + delete_preferences_from(chat_session, unwanted)
+    receipts.follow(taken.pending)
     note("memory.clear", session_id, by)
     line = chat_session.memory_starts_after
     frame = {"type": "memory.cleared", "session": str(session_id), "memory_starts_after": line}
     transaction.on_commit(partial(events.publish_from_thread, session_id, frame))
-    return Cleared(line, removed)
+    return Cleared(line, len(unwanted))
 
 
-def delete_preferences_from(chat_session: ChatSession, unwanted: set[int]) -> int:
+def drop_memory(session_id: uuid.UUID) -> Gone:
+    """Drop the snapshot and the summaries of a session, and a digest that was made of them."""
+    snapshot, pending = removals.drop_snapshot(session_id)
+    taken = gone(snapshots=snapshot, summaries=summaries.drop(session_id))
+    return taken + Gone(pending=pending) + copies.empty_digest(session_id)
+
+
+def delete_preferences_from(chat_session: ChatSession, unwanted: set[int]) -> Gone:
+    """Delete preferences with their source; what they had replaced is offered again."""
     found = preferences_from(chat_session).filter(pk__in=unwanted).values_list("pk", flat=True)
     owner = chat_session.tenant_id, chat_session.user_id
-    return sum(preferences.delete(*owner, preference_id) for preference_id in list(found))
+    taken = [drop_preference(*owner, each, offer_older=True) for each in list(found)]
+    return sum(taken, Gone())

@@ -14,8 +14,8 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from chat import leases
-from chat.models import AuditEvent, ChatSession, Tenant
-from chat.retention.deletion import delete_session
+from chat.models import AuditEvent, ChatSession, DeletionReceipt, Tenant
+from chat.retention.deletion import forget_session
 from chat.retention.places import Removed
 
 logger = logging.getLogger(__name__)
@@ -119,7 +119,10 @@ def delete_idle(
     reason = f"Idle for more than {limit} days"
     for session_id in idle_ids(tenant, idle_before):
         try:
-            removed += delete_session(session_id, reason=reason, only_if=still_idle)
+            receipt = forget_session(
+                session_id, reason=reason, by=DeletionReceipt.By.POLICY, only_if=still_idle
+            )
+            removed += Removed(receipt.counts)
         except leases.Gone:
             logger.info("Session %s was used or deleted meanwhile; left alone.", session_id)
         except DatabaseError:

@@ -3,26 +3,68 @@
 from __future__ import annotations
 
 import logging
+import uuid
 
+from django.conf import settings
 from django.core.cache import cache
 from django.core.files.storage import default_storage
+from django.db.models import QuerySet
+from django.utils.module_loading import import_string
 
+from chat import attachments, temporary
 from chat.limits import CACHE_AWAY
-from chat.models import PendingRemoval
+from chat.models import Attachment, PendingRemoval
+from memory import snapshots
+from memory.stores import RevisionConflict
+from memory.stores.cache import NotStored
 
 logger = logging.getLogger(__name__)
+
+Kind = PendingRemoval.Kind
+RETRY_SECONDS = 60.0
+WINDOW = "window of "  # and a session's id: its snapshot in the store that CHAT_MEMORY_STORE names
+IN_TABLES = "memory.stores.DatabaseStore"
+AWAY = (*CACHE_AWAY, NotStored, RevisionConflict)  # OSError among them: what a disk says
+
+
+# --- What must go, written in the transaction that deletes ----------------------------------------
+
+
+def of_files(rows: QuerySet[Attachment]) -> tuple[PendingRemoval, ...]:
+    return tuple(attachments.pending_removals(rows))
+
+
+def of_temporary_text(session_id: uuid.UUID) -> PendingRemoval:
+    return PendingRemoval.objects.create(kind=Kind.CACHE, name=temporary.key_of(session_id))
+
+
+def of_snapshot(session_id: uuid.UUID) -> tuple[PendingRemoval, ...]:
+    """The window of a session, where windows are kept outside of the tables."""
+    if settings.CHAT_MEMORY_STORE == IN_TABLES:
+        return ()
+    return (PendingRemoval.objects.create(kind=Kind.CACHE, name=f"{WINDOW}{session_id}"),)
+
+
+def drop_snapshot(session_id: uuid.UUID) -> tuple[int, tuple[PendingRemoval, ...]]:
+    """Delete the snapshot of a session wherever it is: how many rows, and what must still go."""
+    return snapshots.drop(session_id), of_snapshot(session_id)
+
+
+# --- Removing -------------------------------------------------------------------------------------
 
 
 def carry_out(pending: PendingRemoval) -> bool:
     """Remove one thing; what cannot be reached now stays listed for `retry`."""
     try:
         remove(pending)
-    except CACHE_AWAY as error:  # OSError among them: what a disk says
+    except AWAY as error:
         kind = pending.get_kind_display()
         logger.warning("%s %s is still to be removed: %s", kind, pending.name, error)
         pending.attempts += 1
         pending.last_error = str(error)[:500]
-        pending.save(update_fields=["attempts", "last_error"])
+        PendingRemoval.objects.filter(pk=pending.pk).update(
+            attempts=pending.attempts, last_error=pending.last_error
+        )
         return False
     pending.delete()
     return True
@@ -30,9 +72,12 @@ def carry_out(pending: PendingRemoval) -> bool:
 
 def remove(pending: PendingRemoval) -> None:
     """Remove it; what is not there is gone already."""
-    if pending.kind == PendingRemoval.Kind.FILE:
+    if pending.kind == Kind.FILE:
         default_storage.delete(pending.name)
-    elif pending.kind == PendingRemoval.Kind.CACHE:
+    elif pending.kind == Kind.CACHE and pending.name.startswith(WINDOW):
+        store = import_string(settings.CHAT_MEMORY_STORE)()
+        store.delete(pending.name.removeprefix(WINDOW))
+    elif pending.kind == Kind.CACHE:
         cache.delete(pending.name)
     else:
         raise ValueError(f"Removal {pending.pk} is of the kind {pending.kind!r}, unknown here.")

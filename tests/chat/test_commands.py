@@ -82,8 +82,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, reply: str | type[BaseException]) -
 def test_delete_chat_prints_what_it_removed(option: str) -> None:
     chat_session = session_of()
     assert run("delete_chat", option, chat_session.pk) == (
-        f"Deleted session {chat_session.pk}: 0 feedback, 0 context_records, 0 context_parts,"
-        " 0 snapshots, 0 attachments, 1 turns, 2 messages, 1 sessions\n"
+        f"Deleted session {chat_session.pk}: 2 messages, 1 sessions, 1 turns\n"
     )
     assert SessionTombstone.objects.get().pk == chat_session.pk
 
@@ -221,7 +220,7 @@ def test_cleanup_chats_fails_when_a_session_could_not_be_deleted(
     def fail(session_id: uuid.UUID, **options: Any) -> None:
         raise OperationalError("lock timeout")
 
-    monkeypatch.setattr(idle_sessions, "delete_session", fail)
+    monkeypatch.setattr(idle_sessions, "forget_session", fail)
     with pytest.raises(CommandError, match=f"Not deleted, see the log: {stuck.pk}") as error:
         run("cleanup_chats", "--days", 30)
     assert error.value.returncode == 1

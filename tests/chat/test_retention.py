@@ -98,13 +98,14 @@ def everything_stored() -> str:
 
 def test_deleting_a_session_removes_every_row_that_derives_from_it() -> None:
     chat_session = full_session()
-    removed = retention.delete_session(chat_session.pk)
-    assert removed.rows == {
+    removed = retention.forget_session(chat_session.pk)
+    assert removed.counts == {
         "feedback": 1,
         "context_records": 2,
         "context_parts": 1,
         "snapshots": 1,
         "attachments": 1,
+        "files": 1,
         "turns": 3,
         "messages": 6,
         "sessions": 1,
@@ -118,13 +119,13 @@ def test_nothing_of_the_text_is_left_in_any_table() -> None:
     chat_session = full_session()
     preference_from(chat_session)
     assert SECRET in everything_stored()
-    retention.delete_session(chat_session.pk, reason="asked for")
+    retention.forget_session(chat_session.pk, reason="asked for")
     assert SECRET not in everything_stored()
 
 
 def test_another_session_keeps_every_row() -> None:
     kept, gone = full_session(), full_session()
-    retention.delete_session(gone.pk)
+    retention.forget_session(gone.pk)
     assert ChatSession.objects.get().pk == kept.pk
     assert (kept.messages.count(), kept.turns.count(), kept.context_records.count()) == (6, 3, 2)
     assert Feedback.objects.count() == MemorySnapshot.objects.count() == 1
@@ -156,7 +157,7 @@ def models_that_point_at(target: type[Model]) -> set[type[Model]]:
 def test_preferences_stay_and_forget_where_they_came_from() -> None:
     chat_session = full_session()
     made = preference_from(chat_session)
-    retention.delete_session(chat_session.pk)
+    retention.forget_session(chat_session.pk)
     made.refresh_from_db()
     assert (made.text, made.source_session_id, made.source_seq, made.quote) == (
         "answer briefly",
@@ -168,7 +169,7 @@ def test_preferences_stay_and_forget_where_they_came_from() -> None:
 
 def test_deletion_leaves_a_tombstone_and_an_event_that_names_only_the_id() -> None:
     chat_session, admin = full_session(), builders.superuser()
-    retention.delete_session(chat_session.pk, actor=admin, reason="asked for", ip="192.0.2.7")
+    retention.forget_session(chat_session.pk, actor=admin, reason="asked for", ip="192.0.2.7")
     assert SessionTombstone.objects.get().pk == chat_session.pk
     event = AuditEvent.objects.get()
     assert (event.actor, event.action, event.object_type) == (admin, "session.delete", "session")
@@ -181,14 +182,14 @@ def test_deletion_leaves_a_tombstone_and_an_event_that_names_only_the_id() -> No
 
 def test_a_reason_of_any_length_and_kind_is_kept_as_far_as_it_fits() -> None:
     chat_session = full_session()
-    retention.delete_session(chat_session.pk, reason="\x00字\ud800" * 1000)
+    retention.forget_session(chat_session.pk, reason="\x00字\ud800" * 1000)
     assert AuditEvent.objects.get().reason == "字\ufffd" * 250
 
 
 def test_events_of_earlier_reads_stay() -> None:
     chat_session = full_session()
     AuditEvent.objects.create(action="transcript.read", object_id=str(chat_session.pk))
-    retention.delete_session(chat_session.pk)
+    retention.forget_session(chat_session.pk)
     assert list(AuditEvent.objects.order_by("pk").values_list("action", flat=True)) == [
         "transcript.read",
         "session.delete",
@@ -200,7 +201,7 @@ def test_who_watches_is_told_once_it_is_committed(
 ) -> None:
     chat_session = full_session()
     with transaction.atomic():
-        retention.delete_session(chat_session.pk)
+        retention.forget_session(chat_session.pk)
         assert told == []
     frame = {"type": "session.deleted", "session": str(chat_session.pk)}
     assert told == [(chat_session.pk, frame)]
@@ -210,7 +211,7 @@ def test_an_unknown_session_is_gone_and_leaves_no_tombstone(
     told: list[tuple[uuid.UUID, dict[str, Any]]],
 ) -> None:
     with pytest.raises(leases.Gone):
-        retention.delete_session(uuid.uuid4())
+        retention.forget_session(uuid.uuid4())
     assert not SessionTombstone.objects.exists()
     assert not AuditEvent.objects.exists()
     assert told == []
@@ -226,7 +227,7 @@ def test_a_failure_in_the_middle_removes_nothing(
 
     monkeypatch.setattr(AuditEvent.objects, "create", fail)
     with pytest.raises(RuntimeError, match="the disk is full"):
-        retention.delete_session(chat_session.pk)
+        retention.forget_session(chat_session.pk)
     chat_session.refresh_from_db()
     assert (chat_session.messages.count(), chat_session.head is not None) == (6, True)
     assert not SessionTombstone.objects.exists()
@@ -239,8 +240,8 @@ def test_branches_and_shared_inputs_are_deleted_whole() -> None:
     for number in range(3):  # three answers to one question
         turn = builders.turn(chat_session, asked)
         builders.message(chat_session, "assistant", f"A{number}", parent=asked, turn=turn)
-    removed = retention.delete_session(chat_session.pk)
-    assert (removed.rows["turns"], removed.rows["messages"]) == (3, 4)
+    removed = retention.forget_session(chat_session.pk)
+    assert (removed.counts["turns"], removed.counts["messages"]) == (3, 4)
 
 
 def test_memory_does_not_grow_with_the_conversation() -> None:
@@ -248,10 +249,10 @@ def test_memory_does_not_grow_with_the_conversation() -> None:
 
     chat_session = long_session(20_000)
     tracemalloc.start()
-    removed = retention.delete_session(chat_session.pk)
+    removed = retention.forget_session(chat_session.pk)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert removed.rows["messages"] == 20_000
+    assert removed.counts["messages"] == 20_000
     assert peak < 2_000_000
 
 
@@ -295,7 +296,7 @@ def running_turn(chat_session: ChatSession) -> ChatTurn:
 def test_deletion_does_not_wait_for_a_running_turn_and_its_later_writes_are_lost() -> None:
     chat_session = builders.chat_session()
     turn = running_turn(chat_session)
-    retention.delete_session(chat_session.pk)
+    retention.forget_session(chat_session.pk)
     with pytest.raises(leases.Lost), transaction.atomic():
         leases.hold(chat_session.pk, turn.pk)
     with pytest.raises(leases.Lost), transaction.atomic():
@@ -321,7 +322,7 @@ def test_a_writer_that_holds_the_row_is_waited_for_and_its_rows_leave_too() -> N
 
     with in_thread(write):
         assert holds.wait(10)
-        with in_thread(lambda: retention.delete_session(chat_session.pk)) as deleting:
+        with in_thread(lambda: retention.forget_session(chat_session.pk)) as deleting:
             deleting.join(0.3)
             assert deleting.is_alive()
             may_commit.set()
@@ -346,7 +347,7 @@ def test_a_preference_written_meanwhile_cannot_make_deletion_fail() -> None:
 
     with in_thread(write):
         assert written.wait(10)
-        with in_thread(lambda: retention.delete_session(chat_session.pk)) as deleting:
+        with in_thread(lambda: retention.forget_session(chat_session.pk)) as deleting:
             deleting.join(0.3)
             assert deleting.is_alive()
             may_commit.set()
@@ -599,7 +600,7 @@ def test_a_run_that_is_killed_has_done_whole_sessions_and_the_next_one_does_the_
     for _ in range(5):
         aged(99)
     monkeypatch.setattr(idle_sessions, "BATCH", 2)
-    delete = idle_sessions.delete_session
+    delete = idle_sessions.forget_session
     done: list[uuid.UUID] = []
 
     def die_at_the_fourth(session_id: uuid.UUID, **options: Any) -> Removed:
@@ -608,11 +609,11 @@ def test_a_run_that_is_killed_has_done_whole_sessions_and_the_next_one_does_the_
         done.append(session_id)
         return delete(session_id, **options)
 
-    monkeypatch.setattr(idle_sessions, "delete_session", die_at_the_fourth)
+    monkeypatch.setattr(idle_sessions, "forget_session", die_at_the_fourth)
     with pytest.raises(KeyboardInterrupt):
         retention.cleanup(30)
     assert (len(ids()), ChatMessage.objects.count(), ChatTurn.objects.count()) == (2, 4, 2)
-    monkeypatch.setattr(idle_sessions, "delete_session", delete)
+    monkeypatch.setattr(idle_sessions, "forget_session", delete)
     assert retention.cleanup(30).sessions == 2
     assert SessionTombstone.objects.count() == 5
 
@@ -623,14 +624,14 @@ def test_one_session_that_cannot_be_deleted_is_named_and_does_not_keep_the_other
     from django.db import OperationalError
 
     stuck, _ = aged(99), aged(99)
-    delete = idle_sessions.delete_session
+    delete = idle_sessions.forget_session
 
     def fail_for_one(session_id: uuid.UUID, **options: Any) -> Removed:
         if session_id == stuck.pk:
             raise OperationalError("lock timeout")
         return delete(session_id, **options)
 
-    monkeypatch.setattr(idle_sessions, "delete_session", fail_for_one)
+    monkeypatch.setattr(idle_sessions, "forget_session", fail_for_one)
     report = retention.cleanup(30)
     assert (report.sessions, report.failed) == (1, (stuck.pk,))
     assert ids() == {stuck.pk}

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from chat import leases, retention
 from chat.management import arguments
 from chat.models import ChatSession
+from chat.retention import receipts
 
 
 class Command(BaseCommand):
@@ -35,11 +36,10 @@ class Command(BaseCommand):
         if options["interactive"]:
             confirm(found)
         try:
-            removed = retention.delete_session(session_id, reason="delete_chat command")
+            receipt = retention.forget_session(session_id, reason="delete_chat command")
         except leases.Gone:
             raise CommandError(f"Session {session_id} was deleted by somebody else.") from None
-        counts = ", ".join(f"{count} {name}" for name, count in removed.rows.items())
-        self.stdout.write(f"Deleted session {session_id}: {counts}")
+        self.stdout.write(f"Deleted session {session_id}: {receipts.in_words(receipt)}")
 
 
 def confirm(chat_session: ChatSession) -> None:
