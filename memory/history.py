@@ -26,17 +26,23 @@ from memory.context import (
     sendable,
     sent_tokens,
 )
+from memory.left_out import Group
 from memory.tokens import ENCODINGS
-from memory.window import MAX_MESSAGES, Size, first_that_fits, require_limits, step_start
+from memory.window import (
+    MAX_MESSAGES,
+    Size,
+    crossed,
+    first_that_fits,
+    require_limits,
+    step_start,
+)
 
-RULES = 1
+RULES = 2
 """Raised when the same history and policy would give another window than before."""
 
 _PAGE_WITHOUT_LIMIT = 40
 _LARGEST_PAGE = 1_000
 _LOOK_BEYOND = 4  # messages past the limit that show where the exchange before the window begins
-
-Group = list[HistoryMessage]
 
 
 class HistoryReader(Protocol):
@@ -44,6 +50,9 @@ class HistoryReader(Protocol):
 
     def newest(self, before_seq: int | None, limit: int) -> list[HistoryMessage]:
         """At most `limit` messages with a smaller seq than `before_seq`, newest first."""
+
+    def holds(self, message_id: str) -> bool:
+        """Whether the message is on the chosen branch, before the current input."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,10 @@ class MemoryPolicy:
     stride: int
     use_preferences: bool
     encoding: str
+    summarize: bool = False
+    """A summary stands for what it covers; what none covers yet is sent as long as it fits."""
+    use_digest: bool = False
+    """What is known of the user from other sessions opens a new one."""
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
@@ -83,6 +96,8 @@ class MemoryPolicy:
             "max_tokens": self.max_tokens,
             "stride": self.step,
             "use_preferences": self.use_preferences,
+            "summarize": self.summarize,
+            "use_digest": self.use_digest,
         }
 
 
@@ -97,6 +112,9 @@ class SessionState:
     """The newest complete seq of the chosen branch before the current input; 0: none."""
     idle_line: int = 0
     """The newest seq that a long pause put out of the window; 0: none."""
+    last_seq: int = 0
+    """The newest seq of the session, whatever its branch, the current input included; 0: not told.
+    With it the manifest accounts for branches that were left behind the input, too."""
 
     @property
     def floor(self) -> int:
@@ -107,7 +125,7 @@ class SessionState:
 def off(state: SessionState, policy: MemoryPolicy) -> Window:
     """The window when memory is off: nothing, and that is said."""
     left_out = (LeftOut(1, state.newest_seq, MEMORY_OFF),) if state.newest_seq else ()
-    return Window((), left_out, "off", policy=policy.described())
+    return Window((), left_out, "off", policy=policy.described(), last_seq=state.last_seq)
 
 
 def rebuild(
@@ -123,10 +141,10 @@ def rebuild(
         rows = [*reversed(page), *rows]
         at_start = len(page) < page_size
         page_size = min(page_size * 2, _LARGEST_PAGE)
-        if _overflows(_whole(rows, at_start), policy):
+        if _overflows(whole(rows, at_start), policy):
             break
     source = f"rebuild:{why}" if why else "rebuild"
-    return _choose(_whole(rows, at_start), state, policy, Window((), (), source))
+    return _choose(whole(rows, at_start), state, policy, Window((), (), source))
 
 
 def extend(
@@ -138,7 +156,7 @@ def extend(
     return _choose(rows, replace(state, newest_seq=newest), policy, window)
 
 
-def _whole(rows: list[HistoryMessage], at_start: bool) -> list[HistoryMessage]:
+def whole(rows: list[HistoryMessage], at_start: bool) -> list[HistoryMessage]:
     """`rows` without the exchange at their beginning that may have more before it."""
     if at_start:
         return rows
@@ -149,13 +167,25 @@ def _whole(rows: list[HistoryMessage], at_start: bool) -> list[HistoryMessage]:
 
 
 def _overflows(rows: Sequence[HistoryMessage], policy: MemoryPolicy) -> bool:
+    """Whether `rows` reach past the beginning of the window."""
     groups, _ = sendable(rows)
-    return _first(groups, policy)[1] is not None
+    return _first(groups, policy)[0] > 0
 
 
 def _first(groups: Sequence[Group], policy: MemoryPolicy) -> tuple[int, str | None]:
+    """Where the window begins among `groups`, and what stopped the exchange before it.
+
+    The newest exchange stays where nothing but its use of tools makes it longer than
+    `max_messages`: else a turn with many calls would be forgotten by the next one.
+    """
     sizes = [_size(group, policy) for group in groups]
-    return first_that_fits(sizes, policy.max_messages, policy.max_tokens)
+    first, reason = first_that_fits(sizes, policy.max_messages, policy.max_tokens)
+    if groups and first == len(groups):
+        spoken = sum(not (e.message.tool_calls or e.message.role == "tool") for e in groups[-1])
+        without_tools = Size(spoken, sizes[-1].tokens)
+        if crossed(without_tools, policy.max_messages, policy.max_tokens) is None:
+            return first - 1, reason
+    return first, reason
 
 
 def _size(group: Group, policy: MemoryPolicy) -> Size:
@@ -179,7 +209,8 @@ def _choose(
         reason = reason if first else _reason_before(basis, state)
         known.insert(0, LeftOut(state.floor + 1, end, reason or MAX_MESSAGES))
     left_out = _ranges(kept, known, state)
-    return Window(kept, left_out, basis.source, before_seq, policy.described())
+    described = policy.described()
+    return Window(kept, left_out, basis.source, before_seq, described, state.last_seq)
 
 
 def _reason_before(basis: Window, state: SessionState) -> str | None:

@@ -50,3 +50,8 @@ class SessionHistory:
         found = list(rows[:limit])
         temporary.fill(found)
         return [history_message(row) for row in found]
+
+    def holds(self, message_id: str) -> bool:
+        """Whether the message is on the branch before the input, on whatever side of `after`."""
+        branch = ChatMessage.objects.filter(chat_session_id=self.session_id, is_on_path=True)
+        return branch.filter(pk=message_id, seq__lt=self.before).exists()

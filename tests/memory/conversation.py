@@ -74,3 +74,6 @@ class ListReader:
         page = found[::-1][:limit]
         self.read.append(len(page))
         return page
+
+    def holds(self, message_id: str) -> bool:
+        return any(each.id == message_id for each in self.messages)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memory.context import HistoryMessage, LeftOut, Window
 from memory.history import extend, off, rebuild
-from memory.messages import Message
+from memory.messages import Message, ToolCall
 from tests.memory.conversation import (
     ListReader,
     answered,
@@ -51,6 +51,27 @@ def test_whole_exchanges_only(limit: int, first: int) -> None:
 def test_a_limit_that_holds_no_exchange_leaves_history_out_and_says_so() -> None:
     found = window(talk(5), max_messages=1)
     assert (found.messages, found.left_out) == ((), (LeftOut(1, 10, "max_messages"),))
+
+
+def with_tools(first: int, results: int) -> list[HistoryMessage]:
+    """An exchange in which a tool was called `results` times at once."""
+    calls = [ToolCall(str(n), "look") for n in range(results)]
+    return [
+        asked(first),
+        stored(first + 1, Message.assistant(None, calls)),
+        *(stored(first + 2 + n, Message.tool(str(n), "found")) for n in range(results)),
+        answered(first + 2 + results),
+    ]
+
+
+def test_an_exchange_that_only_its_tools_make_too_long_stays_while_it_is_the_newest() -> None:
+    history = [*talk(1), *with_tools(3, results=4)]
+    found = window(history, max_messages=3)
+    assert seqs(found.messages) == list(range(3, 10))
+    assert (found.left_out, found.before_seq) == ((LeftOut(1, 2, "max_messages"),), 1)
+    assert seqs(window([*history, *talk(1, first=10)], max_messages=3).messages) == [10, 11]
+    assert window(history, max_messages=1).messages == ()
+    assert window(history, max_messages=3, max_tokens=20).messages == ()
 
 
 def test_the_token_limit_cuts_where_it_is_crossed() -> None:
