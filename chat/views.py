@@ -71,12 +71,14 @@ def _page_data(
     return {
         "session": str(chat_session.pk) if chat_session is not None else None,
         "user": str(request.user.pk),
+        "username": request.user.get_username(),
         "assistants": [{"slug": each.slug, "name": each.name} for each in assistants],
         "demo_assistants": sorted(demo),
         "max_message_chars": settings.CHAT_MAX_MESSAGE_CHARS,
         "max_attachments": MOST_PER_MESSAGE,
         "max_attachment_bytes": settings.CHAT_MAX_ATTACHMENT_BYTES,
         "memory_available": settings.CHAT_MEMORY_ENABLED,
+        "temporary_hours": settings.CHAT_TEMPORARY_HOURS,
     }
 
 

@@ -4,26 +4,51 @@ import { element } from "./dom.js";
 import { isComposing } from "./keys.js";
 
 const COMMANDS = [
-  { name: "remember", shown: "/remember key: text", fill: "/remember ", does: "Remember something in all conversations" },
+  { name: "remember", shown: "/remember text", fill: "/remember ", does: "Remember something in all conversations" },
+  { name: "forget", shown: "/forget words", fill: "/forget ", does: "Delete something that is remembered" },
+  { name: "search", shown: "/search words", fill: "/search ", does: "Search your messages" },
   { name: "new", shown: "/new", fill: "/new", does: "Start a new chat" },
+  { name: "temporary", shown: "/temporary", fill: "/temporary", does: "Start a chat without memory, whose text goes by itself" },
 ];
+const ALONE = ["new", "temporary"];
+const LONGEST_KEY = 60; // characters
 
 /**
- * @param {string} text
- * @returns {{name: "new"} | {name: "remember", key: string, value: string}
- *   | {name: "bad", why: string} | null} null for an ordinary message
+ * @typedef {{name: "new" | "temporary"} | {name: "search" | "forget", words: string}
+ *   | {name: "remember", key: string, value: string} | {name: "bad", why: string}} Command
  */
+
+/** @param {string} text @returns {Command | null} null for an ordinary message */
 export function parseCommand(text) {
-  const match = /^\s*\/(remember|new)(?![\w/.-])\s*([^]*)$/u.exec(text);
+  const match = /^\s*\/(remember|forget|search|new|temporary)(?![\w/.-])\s*([^]*)$/u.exec(text);
   if (!match) return null;
-  if (match[1] === "new") {
-    return match[2] ? { name: "bad", why: "/new stands alone; send your message after it." } : { name: "new" };
+  const [, name, rest] = match;
+  const words = rest.trim();
+  if (ALONE.includes(name)) {
+    if (words) return { name: "bad", why: `/${name} stands alone; send your message after it.` };
+    return { name: /** @type {"new" | "temporary"} */ (name) };
   }
-  const parts = /^([^:：]*)[:：]([^]*)$/u.exec(match[2]);
-  const key = parts?.[1].trim() ?? "";
-  const value = parts?.[2].trim() ?? "";
+  if (name === "remember") return remembered(words);
+  if (words || name === "search") return { name: /** @type {"search" | "forget"} */ (name), words };
+  return { name: "bad", why: "Say what: /forget favourite tea" };
+}
+
+/** `key: text`, or a text that is its own key. @param {string} words @returns {Command} */
+function remembered(words) {
+  const parts = /^([^:：\n]{1,100})[:：]([^]*)$/u.exec(words);
+  const key = parts ? parts[1].trim() : shortened(words);
+  const value = parts ? parts[2].trim() : words;
   if (key && value) return { name: "remember", key, value };
-  return { name: "bad", why: "Write it like this: /remember language: answer me in French" };
+  return { name: "bad", why: "Write it like this: /remember answer me in French" };
+}
+
+/** The first words of a text. @param {string} text */
+function shortened(text) {
+  const line = text.split("\n", 1)[0].trim();
+  if (line.length <= LONGEST_KEY) return line;
+  const cut = line.slice(0, LONGEST_KEY);
+  const end = cut.lastIndexOf(" ");
+  return (end > LONGEST_KEY / 2 ? cut.slice(0, end) : cut).replace(/[\ud800-\udbff]$/u, "");
 }
 
 export class CommandList {

@@ -3,8 +3,14 @@
 import { bar, element } from "./dom.js";
 import { contextLine, counted, leftOutReason, number } from "./format.js";
 
-const KINDS = { prompt: "Instructions of the assistant", history: "Earlier message", input: "Your message" };
+const KINDS = {
+  prompt: "Instructions of the assistant",
+  history: "Earlier message",
+  input: "Your message",
+  running: "This turn",
+};
 const SPEAKERS = { user: "you", assistant: "assistant", system: "system", tool: "tool" };
+const MARKS = { cut_off: "cut off", shortened: "shortened" };
 const PROOFS = {
   ok: "Rebuilt from what is stored, and proven to be exactly what was sent.",
   mismatch: "What is stored is no longer exactly what was sent: something in it was changed or removed.",
@@ -29,6 +35,7 @@ const NO_PASSAGE = {
  * @property {number} tokens
  * @property {number} [seq]
  * @property {number} [images]
+ * @property {string} [mark]
  * @property {string} [text]
  *
  * @typedef {{attempt: number, manifest: any, parts: Part[], proof: string}} Context
@@ -50,15 +57,18 @@ export function frameOf(context) {
     of: manifest.of,
     left_out: leftOut,
     preferences: manifest.preferences,
+    summary: manifest.summary ?? null,
+    digest: Boolean(manifest.digest),
   };
 }
 
 /**
  * @param {import("./types.js").ContextFrame} frame
  * @param {Context} context
+ * @param {Node[]} used rows of the preferences that went along
  * @returns {Node[]}
  */
-export function contextNodes(frame, context) {
+export function contextNodes(frame, context, used) {
   const largest = Math.max(1, ...context.parts.map((part) => part.tokens));
   return [
     element("p", { class: "sent-line", text: contextLine(frame) }),
@@ -66,8 +76,9 @@ export function contextNodes(frame, context) {
     element("p", { class: "quiet", text: `${share(frame)} of what the model has room for.` }),
     element("h3", { text: "In this order" }),
     element("div", {}, ...context.parts.map((part) => partNode(part, largest))),
-    ...leftOutNodes(context.manifest.left_out),
-    ...preferenceNodes(frame.preferences),
+    ...leftOutNodes(context.manifest),
+    ...memoryNodes(context.manifest),
+    ...listNodes("Preferences used", "used", used),
     ...passageNodes(context.manifest),
     ...schemaNodes(context.manifest.output_schema),
     element("p", { class: "quiet proof", text: PROOFS[/** @type {"ok"} */ (context.proof)] ?? "" }),
@@ -85,7 +96,10 @@ function partNode(part, largest) {
   const kind = KINDS[/** @type {"prompt"} */ (part.kind)] ?? part.kind.replaceAll("_", " ");
   const who = SPEAKERS[/** @type {"user"} */ (part.role)] ?? part.role;
   const place = part.kind === "history" ? ` ${number(part.seq ?? 0)}, ${who}` : "";
-  const detail = part.images ? `${place} with ${counted(part.images, "image")}` : place;
+  const speaker = part.kind === "running" ? `, ${part.role === "tool" ? "result of a tool" : who}` : place;
+  const images = part.images ? ` with ${counted(part.images, "image")}` : "";
+  const mark = part.mark ? `, ${MARKS[/** @type {"cut_off"} */ (part.mark)] ?? part.mark}` : "";
+  const detail = `${speaker}${images}${mark}`;
   const line = [
     element("span", { class: "part-name" }, kind, element("small", { text: detail })),
     element("span", { class: "part-bar" }, bar(part.tokens / largest)),
@@ -100,22 +114,45 @@ function partNode(part, largest) {
   );
 }
 
-/** @param {{from: number, through: number, reason: string}[]} gaps */
-function leftOutNodes(gaps) {
-  if (!gaps.length) return [];
-  const items = gaps.map((gap) => {
+/** @param {string} title @param {string} name @param {Node[]} items */
+function listNodes(title, name, items) {
+  return items.length ? [element("h3", { text: title }), element("ul", { class: name }, ...items)] : [];
+}
+
+/** @param {any} manifest */
+function leftOutNodes(manifest) {
+  const gaps = manifest.left_out.map((/** @type {{from: number, through: number, reason: string}} */ gap) => {
     const which = gap.from === gap.through ? `Message ${gap.from}` : `Messages ${gap.from} to ${gap.through}`;
     return element("li", { text: `${which}: ${leftOutReason(gap.reason)}` });
   });
-  return [element("h3", { text: "Left out" }), element("ul", { class: "left-out" }, ...items)];
+  const preferences = (manifest.preferences_left_out ?? []).map((/** @type {{key: string, reason: string}} */ each) =>
+    element("li", {}, "Preference ", element("bdi", { text: each.key }), `: ${leftOutReason(each.reason)}`),
+  );
+  const blocks = [
+    manifest.summary_left_out && `The summary: ${leftOutReason(manifest.summary_left_out)}`,
+    manifest.digest_left_out && `What is known of you: ${leftOutReason(manifest.digest_left_out)}`,
+  ].filter(Boolean);
+  const items = [...gaps, ...preferences, ...blocks.map((text) => element("li", { text }))];
+  return listNodes("Left out", "left-out", items);
 }
 
-/** @param {{key: string}[]} preferences */
-function preferenceNodes(preferences) {
-  if (!preferences.length) return [];
-  const items = preferences.map((each) => element("li", {}, element("bdi", { text: each.key })));
-  return [element("h3", { text: "Preferences used" }), element("ul", { class: "used" }, ...items)];
+/** Summary and digest, which stand at the head of the first message. @param {any} manifest */
+function memoryNodes({ summary, digest }) {
+  const items = [];
+  if (summary) {
+    const { covers_from: from, covers_through: through, version, tokens } = summary;
+    const which = `Summary of messages ${number(from)} to ${number(through)}`;
+    items.push(element("li", {}, which, small(`version ${number(version)}, ${counted(tokens, "token")}`)));
+  }
+  if (digest) {
+    const from = `from ${counted(digest.sources.length, "conversation")}, ${counted(digest.tokens, "token")}`;
+    items.push(element("li", {}, "What is known of you from earlier conversations", small(from)));
+  }
+  return listNodes("At the head of the first message", "used", items);
 }
+
+/** @param {string} text */
+const small = (text) => element("small", { text: ` ${text}` });
 
 /** @param {{evidence?: string | null, references?: Passage[], references_left_out?: Passage[]}} manifest */
 function passageNodes({ evidence, references = [], references_left_out = [] }) {

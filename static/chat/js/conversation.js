@@ -1,15 +1,21 @@
 /** One open session: read over REST, then followed over its websocket. */
 
+import { AnswerExtras } from "./answer-extras.js";
 import { ApiError } from "./api.js";
+import { confirm } from "./dialogs.js";
+import { showFound } from "./found.js";
 import { MessageList } from "./message-list.js";
 import { Outbox } from "./outbox.js";
+import { showReceipt } from "./receipts.js";
 import { ReadingPosition } from "./reading-position.js";
 import { ChatSocket } from "./socket.js";
 import { TurnFollower } from "./turn-follower.js";
 
 const PAGE = "limit=50";
+const QUOTED = 200; // characters of a message that a question about it shows
 const TRY_AGAIN = 3_000; // ms until a conversation that could not be read is read again
 const ENDS = ["turn.completed", "turn.stopped", "turn.failed", "turn.interrupted"];
+const PREFERENCES = ["preference.proposed", "preference.saved", "preference.forgotten"];
 const TEXTS = ["turn.snapshot", "turn.delta", "turn.html"];
 
 /**
@@ -17,6 +23,8 @@ const TEXTS = ["turn.snapshot", "turn.delta", "turn.html"];
  * @property {import("./api.js").Api} api
  * @property {import("./drafts.js").Drafts} drafts
  * @property {import("./announcer.js").Announcer} announcer
+ * @property {import("./preference-store.js").PreferenceStore} store
+ * @property {import("./preference-view.js").PreferenceActions} preferenceActions
  * @property {Record<"container" | "scroller" | "olderNote" | "newerNote", HTMLElement>} elements
  * @property {(session: import("./types.js").Session) => void} onSession read, or changed
  * @property {(isEmpty: boolean) => void} onMessages
@@ -50,8 +58,20 @@ export class Conversation {
       onRetry: (/** @type {string} */ turn) => this.#order("turn.retry", turn),
       onRegenerate: (/** @type {string} */ turn) => this.#order("turn.regenerate", turn),
       onShowContext: dependencies.onShowContext,
+      onDelete: (/** @type {import("./types.js").Message} */ message) => this.#deletePair(message),
     };
     this.list = new MessageList({ ...dependencies.elements, position, fetchPage, actions });
+    this.extras = new AnswerExtras({
+      session: id,
+      list: this.list,
+      store: dependencies.store,
+      actions: {
+        ...dependencies.preferenceActions,
+        onAnswer: (preference, keep) => this.#answerPreference(preference, keep),
+      },
+      announcer: dependencies.announcer,
+      onDrawn: () => position.follow(),
+    });
     this.follower = new TurnFollower({
       list: this.list,
       container,
@@ -87,12 +107,30 @@ export class Conversation {
     return !this.list.views.length && !this.outbox.pending && !this.follower.answer;
   }
 
-  async open() {
+  /** @param {import("./found.js").Target | null} [target] where the reader wants to be; null: at the end */
+  async open(target = null) {
     if (!(await this.#read())) return;
     this.outbox.restore();
     this.#drawn();
     this.position.toEnd();
     this.socket.open();
+    if (target) await this.goTo(target);
+  }
+
+  /** Bring a message into sight, and mark it. @param {import("./found.js").Target} target */
+  async goTo(target) {
+    if (!this.session) return;
+    try {
+      await this.list.toSeq(target.seq);
+    } catch (error) {
+      this.need.onNotice(`The message could not be loaded: ${/** @type {Error} */ (error).message}`);
+      return;
+    }
+    if (this.isDisposed) return;
+    this.#drawn();
+    const view = this.list.at(target.seq);
+    if (view) showFound(view.element, target.words, this.position);
+    else this.need.onNotice(`Message ${target.seq} is not in this conversation any more.`);
   }
 
   /**
@@ -136,8 +174,14 @@ export class Conversation {
   /** Draw where the window of the newest request began. @param {import("./types.js").ContextFrame} context */
   showWindow(context) {
     this.list.windowFrom = context.window.messages ? (context.window.from_seq ?? 0) : 0;
+    this.list.summarisedThrough = context.summary?.covers_through ?? 0;
     this.list.refresh();
     this.position.follow();
+  }
+
+  /** What of memory went with a request. @param {import("./types.js").ContextFrame} context */
+  showUsed(context) {
+    this.extras.showUsed(context);
   }
 
   async toLatest() {
@@ -157,6 +201,7 @@ export class Conversation {
 
   dispose() {
     this.disconnect();
+    this.extras.dispose();
     this.follower.dispose();
     this.list.dispose();
   }
@@ -226,6 +271,7 @@ export class Conversation {
   }
 
   #drawn() {
+    this.extras.draw();
     this.need.onMessages(this.isEmpty);
   }
 
@@ -234,6 +280,27 @@ export class Conversation {
     this.outbox.takeBack();
     this.dispose();
     this.need.onGone(why);
+  }
+
+  /** @param {import("./types.js").Message} message */
+  async #deletePair(message) {
+    const text = (message.content ?? "").slice(0, QUOTED);
+    const answer = await confirm({
+      title: "Delete this message and its answer?",
+      text: text ? `“${text}${text.length < (message.content ?? "").length ? "…" : ""}”` : "A message without text",
+      more: "Both go for good, and so does what was made of them: their place in summaries, stored requests and the search.",
+      action: "Delete",
+    });
+    if (!answer) return;
+    try {
+      const gone = await this.need.api.delete(`sessions/${this.id}/messages/${message.id}/`);
+      this.list.dropPair(message.id);
+      this.#drawn();
+      if (!this.list.hasAfter && gone.head !== (this.list.last?.id ?? null)) this.#reload();
+      await Promise.all([this.need.store.load(), showReceipt(gone.receipt)]);
+    } catch (error) {
+      this.need.onNotice(`It was not deleted: ${/** @type {Error} */ (error).message}`);
+    }
   }
 
   // --- The socket -----------------------------------------------------------------------------
@@ -250,6 +317,7 @@ export class Conversation {
   #runningChanged(isRunning, isStopping) {
     this.need.onRunning(isRunning, isStopping);
     if (isRunning || !this.session) return;
+    this.extras.draw();
     this.session = { ...this.session, running: null };
     this.need.onSession(this.session);
   }
@@ -258,6 +326,12 @@ export class Conversation {
   #order(type, turn) {
     const isOut = this.outbox.order(type, turn);
     if (!isOut) this.need.onNotice("There is no connection at the moment; try again when it is back.");
+  }
+
+  /** @param {number} id @param {boolean} keep */
+  async #answerPreference(id, keep) {
+    if (this.socket.send({ type: "preference.answer", id, keep })) return;
+    await this.need.preferenceActions.onAnswer(id, keep);
   }
 
   /** @param {import("./types.js").Frame} frame */
@@ -271,7 +345,9 @@ export class Conversation {
     if (TEXTS.includes(frame.type)) this.follower.onText(frame);
     else if (ENDS.includes(frame.type)) this.follower.onEnded(frame);
     else if (frame.type === "session.ready") this.#onReady(frame);
-    else if (frame.type === "turn.tool") this.follower.onTool(frame);
+    else if (PREFERENCES.includes(frame.type)) {
+      this.extras.onFrame(frame, this.follower.turn ?? this.newestTurn);
+    } else if (frame.type === "turn.tool") this.follower.onTool(frame);
     else if (frame.type === "turn.accepted") this.#onAccepted(frame);
     else if (frame.type === "turn.context") this.#onContext(frame);
     else if (frame.type === "memory.cleared") this.#onCleared(frame);
@@ -286,7 +362,7 @@ export class Conversation {
     this.need.onMemory(frame.memory.enabled);
     const isSame = frame.running
       ? frame.running === this.follower.turn
-      : !this.follower.answer && frame.head === (this.list.last?.id ?? null);
+      : !this.follower.answer && (this.list.hasAfter || frame.head === (this.list.last?.id ?? null));
     const isLineSame = frame.memory.starts_after === this.list.forgetLine;
     if (isSame && isLineSame) this.outbox.transmit();
     else this.#reload();
@@ -308,6 +384,7 @@ export class Conversation {
   #onContext(frame) {
     const context = /** @type {import("./types.js").ContextFrame} */ (/** @type {unknown} */ (frame));
     this.showWindow(context);
+    this.showUsed(context);
     this.need.onContext(context);
   }
 
@@ -315,6 +392,7 @@ export class Conversation {
   #onCleared(frame) {
     this.list.forgetLine = frame.memory_starts_after;
     this.list.windowFrom = 0;
+    this.list.summarisedThrough = 0;
     this.list.refresh();
     this.position.follow();
   }
@@ -322,6 +400,8 @@ export class Conversation {
   /** @param {import("./types.js").Frame} frame */
   #onUpdated(frame) {
     if (!this.session) return;
+    const isOther = frame.head !== undefined && frame.head !== (this.list.last?.id ?? null);
+    if (isOther && !this.follower.answer) this.#reload(); // another branch, or something was deleted
     const { type, session, ...changes } = frame;
     this.session = { ...this.session, ...changes };
     this.need.onSession(this.session);

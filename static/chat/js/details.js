@@ -1,19 +1,23 @@
 /** The details region: its tabs, and the panel "What was sent". */
 
+import { usedRows } from "./answer-extras.js";
 import { contextNodes, frameOf } from "./context-view.js";
 import { byId, element } from "./dom.js";
 import { contextLine } from "./format.js";
 
+/**
+ * @typedef {object} DetailsDependencies
+ * @property {import("./api.js").Api} api
+ * @property {import("./preference-store.js").PreferenceStore} store
+ * @property {import("./preference-view.js").PreferenceActions} preferenceActions
+ * @property {() => void} onMemoryShown
+ * @property {(frame: import("./types.js").ContextFrame) => void} onNumbers of a request were read
+ */
+
 export class Details {
-  /**
-   * @param {import("./api.js").Api} api
-   * @param {() => void} onMemoryShown
-   * @param {(frame: import("./types.js").ContextFrame) => void} onNumbers of a request were read
-   */
-  constructor(api, onMemoryShown, onNumbers) {
-    this.api = api;
-    this.onMemoryShown = onMemoryShown;
-    this.onNumbers = onNumbers;
+  /** @param {DetailsDependencies} dependencies */
+  constructor(dependencies) {
+    this.need = dependencies;
     this.panel = byId("panel-sent");
     this.line = byId("context-line");
     this.tabs = [byId("tab-sent"), byId("tab-memory")];
@@ -24,6 +28,9 @@ export class Details {
     /** @type {import("./types.js").ContextFrame | null} */
     this.frame = null;
     this.isOpen = false;
+    /** @type {import("./context-view.js").Context | null} */
+    this.context = null;
+    dependencies.store.onChange(() => this.context && this.#drawContext());
     this.tabs.forEach((tab) => {
       tab.addEventListener("click", () => this.select(tab.id));
       tab.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.#onTabKey(event));
@@ -38,7 +45,7 @@ export class Details {
       tab.tabIndex = isSelected ? 0 : -1;
       byId(tab.getAttribute("aria-controls")).hidden = !isSelected;
     }
-    if (id === "tab-memory") this.onMemoryShown();
+    if (id === "tab-memory") this.need.onMemoryShown();
     else this.#load();
   }
 
@@ -62,9 +69,22 @@ export class Details {
   setTurn(turn, frame) {
     this.turn = turn;
     this.frame = frame;
+    this.context = null;
     this.#drawLine();
     this.#draw([element("p", { class: "quiet", text: "Nothing has been sent in this conversation yet." })]);
     if (turn) this.#load();
+  }
+
+  /** The parts that stand open stay open. */
+  #drawContext() {
+    const { store, preferenceActions } = this.need;
+    const boxes = () => [...this.panel.querySelectorAll("details.part")];
+    const open = boxes().map((box) => box.open);
+    const context = /** @type {import("./context-view.js").Context} */ (this.context);
+    const used = usedRows(context.manifest.preferences, store, preferenceActions);
+    const frame = /** @type {import("./types.js").ContextFrame} */ (this.frame);
+    this.#draw(contextNodes(frame, context, used));
+    boxes().forEach((box, index) => box.toggleAttribute("open", Boolean(open[index])));
   }
 
   /** @param {Node[]} nodes */
@@ -82,14 +102,15 @@ export class Details {
     const { turn, session } = this;
     if (!turn || !session || (!this.isOpen && this.frame)) return;
     try {
-      const context = await this.api.get(`sessions/${session}/turns/${turn}/context/`);
+      const context = await this.need.api.get(`sessions/${session}/turns/${turn}/context/`);
       if (turn !== this.turn) return;
       if (!this.frame) {
         this.frame = { ...frameOf(context), turn };
         this.#drawLine();
-        this.onNumbers(this.frame);
+        this.need.onNumbers(this.frame);
       }
-      this.#draw(contextNodes(this.frame, context));
+      this.context = context;
+      this.#drawContext();
     } catch (error) {
       if (turn !== this.turn) return;
       const why = `What was sent could not be read: ${/** @type {Error} */ (error).message}`;

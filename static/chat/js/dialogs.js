@@ -11,14 +11,18 @@ function ask(dialog) {
   });
 }
 
+/** @param {string} id @returns {Promise<string>} */
+export const openDialog = (id) => ask(byId(id));
+
 /**
- * @param {{title: string, text: string, action: string,
+ * @param {{title: string, text: string, more?: string, action: string,
  *   choices?: {value: string, label: string}[]}} question `choices` can be ticked
  * @returns {Promise<string[] | null>} the ticked values, or null for no
  */
 export async function confirm(question) {
   byId("confirm-title").textContent = question.title;
   byId("confirm-text").textContent = question.text;
+  byId("confirm-more").textContent = question.more ?? "";
   byId("confirm-action").textContent = question.action;
   const boxes = (question.choices ?? []).map((choice) =>
     element("input", { type: "checkbox", value: choice.value, "aria-label": choice.label }),
@@ -31,6 +35,23 @@ export async function confirm(question) {
   const answer = await ask(byId("confirm-dialog"));
   if (answer !== "confirm") return null;
   return boxes.filter((box) => box.checked).map((box) => box.value);
+}
+
+/**
+ * What cannot be undone at all asks for the person's name.
+ * @param {string} name
+ * @returns {Promise<boolean>}
+ */
+export async function confirmByName(name) {
+  const field = byId("erase-name");
+  const action = byId("erase-action");
+  byId("erase-expected").textContent = name;
+  field.value = "";
+  action.disabled = true;
+  field.oninput = () => {
+    action.disabled = field.value.trim() !== name;
+  };
+  return (await ask(byId("erase-dialog"))) === "confirm";
 }
 
 /**

@@ -32,6 +32,11 @@ export function time(iso) {
 /** @param {string} iso */
 export const fullTime = (iso) => full.format(new Date(iso));
 
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+
+/** @param {string} iso @returns {string} the day alone, with its year */
+export const date = (iso) => day.format(new Date(iso));
+
 /** @param {string} iso @returns {string} heading of a list: Today, Yesterday, ... */
 export function dayGroup(iso) {
   const days = Math.round((startOfDay(new Date()) - startOfDay(new Date(iso))) / 86_400_000);
@@ -72,6 +77,7 @@ const REASONS = {
   no_answer: "without an answer",
   orphan_tool: "a tool result without its call",
   memory_off: "memory is off",
+  share: "beyond the share that preferences may take",
 };
 
 /** @param {string} reason */

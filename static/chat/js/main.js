@@ -12,7 +12,9 @@ import { Drafts, forgetDrafts, onSignedOutElsewhere } from "./drafts.js";
 import { isComposing, isTextField } from "./keys.js";
 import { Layout } from "./layout.js";
 import { MemoryPanel } from "./memory-panel.js";
+import { PreferenceStore } from "./preference-store.js";
 import { NewChat } from "./new-chat.js";
+import { SearchBox } from "./search-box.js";
 import { SessionList } from "./sessions.js";
 import { Status } from "./status.js";
 import { describe } from "./title-bar.js";
@@ -36,24 +38,28 @@ class ChatPage {
     this.composer = this.#makeComposer();
     this.sessions = this.#makeSessionList();
     this.newChat = this.#makeNewChat();
-    this.memory = new MemoryPanel({
+    this.preferences = new PreferenceStore(this.api);
+    this.memory = this.#makeMemoryPanel();
+    this.search = new SearchBox({
       api: this.api,
-      isAvailable: this.data.memory_available,
-      onNotice: (text, tone) => this.composer.say(text, tone),
-      onOpen: (session) => this.open(session, true),
+      onOpen: (session, seq, words) => this.open(session, true, { seq, words }),
+      onShow: () => this.layout.setSessions(true),
     });
-    this.details = new Details(
-      this.api,
-      () => this.memory.load(),
-      (frame) => this.#numbersRead(frame),
-    );
+    this.details = new Details({
+      api: this.api,
+      store: this.preferences,
+      preferenceActions: this.memory.actions,
+      onMemoryShown: () => this.memory.load(),
+      onNumbers: (frame) => this.#numbersRead(frame),
+    });
     this.#listen();
   }
 
   start() {
     this.layout.start();
     this.sessions.load();
-    if (this.data.session) this.open(this.data.session, false);
+    this.preferences.load().catch((error) => console.info("What is remembered could not be read.", error));
+    if (this.data.session) this.open(this.data.session, false, { seq: seqInAddress() });
     else this.#openEmpty();
     if (matchMedia("(hover: hover)").matches) this.composer.focus();
   }
@@ -63,32 +69,48 @@ class ChatPage {
   /**
    * @param {string} id
    * @param {boolean} isNew an entry of its own in the browser's history
-   * @param {boolean} [keepsText] what stands in the box was typed for this session
+   * @param {{keepsText?: boolean, seq?: number | null, words?: string[]}} [how] `keepsText`: what
+   *   stands in the box was typed for this session; `seq` with `words`: where to, and what to mark
    */
-  async open(id, isNew, keepsText = false) {
+  async open(id, isNew, { keepsText = false, seq = null, words = [] } = {}) {
+    const address = `/chat/${id}/${seq ? `#${seq}` : ""}`;
+    const isThere = location.pathname + location.hash === address;
+    if (isNew && !isThere) history.pushState(null, "", address);
+    else if (!isThere) history.replaceState(null, "", address);
+    const target = seq ? { seq, words } : null;
     if (this.conversation?.id === id) {
       this.layout.closeDrawers();
+      if (target) await this.conversation.goTo(target);
       return;
     }
     this.#leave();
-    const address = `/chat/${id}/`;
-    if (isNew) history.pushState(null, "", address);
-    else if (location.pathname !== address) history.replaceState(null, "", address);
     const conversation = this.#makeConversation(id);
     this.conversation = conversation;
     this.sessions.setCurrent(id);
     this.details.setSession(id);
     this.memory.setSession(id);
+    this.search.setSession(id);
     if (keepsText) this.#moveDraft(id);
     else this.composer.show(this.drafts.load(id));
     this.tray.show(id);
     this.#describe(this.sessions.sessions.get(id) ?? null);
     byId("assistant-choice").hidden = true;
     this.status.setConnection({ name: "connecting" });
-    await conversation.open();
+    await conversation.open(target);
     if (this.conversation !== conversation) return;
     const turn = conversation.newestTurn;
     if (turn && !this.details.turn) this.details.setTurn(turn, null);
+  }
+
+  #makeMemoryPanel() {
+    return new MemoryPanel({
+      api: this.api,
+      store: this.preferences,
+      isAvailable: this.data.memory_available,
+      username: this.data.username,
+      onNotice: (text, tone) => this.composer.say(text, tone),
+      onOpen: (session, seq) => this.open(session, true, { seq }),
+    });
   }
 
   #openEmpty() {
@@ -96,6 +118,7 @@ class ChatPage {
     this.sessions.setCurrent(null);
     this.details.setSession(null);
     this.memory.setSession(null);
+    this.search.setSession(null);
     this.composer.show(this.drafts.load(null));
     this.tray.show(null);
     this.#describe(null);
@@ -125,7 +148,7 @@ class ChatPage {
       },
       onCreated: (session, keepsText) => {
         this.sessions.update(session);
-        return this.open(session.id, true, keepsText);
+        return this.open(session.id, true, { keepsText });
       },
       onFailed: async (before, why) => {
         if (before && !this.conversation) await this.open(before, false);
@@ -138,8 +161,8 @@ class ChatPage {
     });
   }
 
-  async #beginNew() {
-    await this.newChat.begin();
+  async #beginNew(isTemporary = false) {
+    await this.newChat.begin(isTemporary);
     this.layout.closeDrawers();
     this.composer.focus();
   }
@@ -157,6 +180,8 @@ class ChatPage {
       api: this.api,
       drafts: this.drafts,
       announcer: this.announcer,
+      store: this.preferences,
+      preferenceActions: this.memory.actions,
       elements: {
         container: byId("messages"),
         scroller: byId("scroller"),
@@ -268,7 +293,9 @@ class ChatPage {
   /** @param {any} command @returns {Promise<string>} */
   async #command(command) {
     if (command.name === "remember") return this.memory.remember(command.key, command.value);
-    await this.#beginNew();
+    if (command.name === "forget") return this.memory.forget(command.words);
+    if (command.name === "search") this.search.open(command.words);
+    else await this.#beginNew(command.name === "temporary");
     return "";
   }
 
@@ -277,7 +304,7 @@ class ChatPage {
   /** @param {import("./types.js").Session | null} session */
   #describe(session) {
     const slug = session?.assistant.slug ?? this.newChat.assistant?.slug ?? "";
-    describe(session, slug, this.data.demo_assistants);
+    describe(session, slug, this.data.demo_assistants, this.data.temporary_hours);
   }
 
   /** @param {boolean} isEmpty */
@@ -327,6 +354,7 @@ class ChatPage {
 
   /** @param {import("./types.js").ContextFrame} frame */
   #numbersRead(frame) {
+    this.conversation?.showUsed(frame);
     if (frame.turn === this.conversation?.newestTurn) this.conversation.showWindow(frame);
   }
 
@@ -341,6 +369,7 @@ class ChatPage {
 
   #listen() {
     byId("new-chat").addEventListener("click", () => this.#beginNew());
+    byId("new-temporary").addEventListener("click", () => this.#beginNew(true));
     byId("to-latest").addEventListener("click", () => this.conversation?.toLatest());
     byId("context-line").addEventListener("click", () => this.#showContext(this.details.turn ?? ""));
     byId("sign-out").addEventListener("submit", () => {
@@ -350,7 +379,7 @@ class ChatPage {
     onSignedOutElsewhere(() => this.#signedOut());
     addEventListener("popstate", () => {
       const id = ADDRESS.exec(location.pathname)?.[1];
-      if (id) this.open(id, false);
+      if (id) this.open(id, false, { seq: seqInAddress() });
       else this.#openEmpty();
     });
     addEventListener("keydown", (event) => this.#onKey(event));
@@ -363,12 +392,22 @@ class ChatPage {
       if (!this.layout.closeDrawers()) this.conversation?.stop();
       return;
     }
+    if (event.key === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
+      event.preventDefault();
+      this.search.open();
+      return;
+    }
     if (isTextField(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "?") showShortcuts();
     else if (event.key === "/") this.composer.focus();
     else return;
     event.preventDefault();
   }
+}
+
+/** `/chat/<id>/#12` names a message. */
+function seqInAddress() {
+  return /^#[1-9]\d{0,14}$/u.test(location.hash) ? Number(location.hash.slice(1)) : null;
 }
 
 new ChatPage().start();

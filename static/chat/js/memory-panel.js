@@ -1,35 +1,48 @@
-/** The panel "Memory": the switch of this session, clearing it, and the person's preferences. */
+/** The panel "Memory": this session's switch, what is remembered of the person, deleting it. */
 
-import { confirm } from "./dialogs.js";
+import { DigestView } from "./digest-view.js";
+import { confirm, confirmByName } from "./dialogs.js";
 import { byId, element, textButton } from "./dom.js";
-import { isComposing } from "./keys.js";
-
-const ORIGINS = { chat: "from a conversation", user: "written by you", admin: "written by staff", import: "imported" };
+import { preferenceRow, proposalNode } from "./preference-view.js";
+import { receiptList, showReceipt } from "./receipts.js";
 
 /**
  * @typedef {object} MemoryDependencies
  * @property {import("./api.js").Api} api
+ * @property {import("./preference-store.js").PreferenceStore} store
  * @property {boolean} isAvailable false: switched off for the whole installation
+ * @property {string} username
  * @property {(text: string, tone?: string) => void} onNotice
- * @property {(session: string) => void} onOpen
+ * @property {(session: string, seq: number | null) => void} onOpen
  */
 
 export class MemoryPanel {
   /** @param {MemoryDependencies} dependencies */
   constructor(dependencies) {
     this.need = dependencies;
-    this.list = byId("preferences");
     this.switch = byId("memory-switch");
     this.clear = byId("clear-memory");
+    this.status = byId("memory-status");
+    this.digest = new DigestView(dependencies.api, (text) => this.#say(text));
     /** @type {string | null} */
     this.session = null;
     this.isOn = true;
-    this.switch.addEventListener("change", () => this.#switchMemory());
-    this.clear.addEventListener("click", () => this.#clear());
-    byId("preference-form").addEventListener("submit", (/** @type {Event} */ event) => {
-      event.preventDefault();
-      this.#add();
-    });
+    /** @type {Map<number, {says: string, row: HTMLElement}>} */
+    this.rows = new Map();
+    dependencies.store.onChange(() => this.#draw());
+    this.#listen();
+  }
+
+  /** What can be done with a preference, wherever it is shown. */
+  get actions() {
+    const { store, onOpen } = this.need;
+    return {
+      onChange: (/** @type {number} */ id, /** @type {object} */ changes) => store.change(id, changes),
+      onDelete: (/** @type {number} */ id) => this.#forgotten(id),
+      onAnswer: (/** @type {number} */ id, /** @type {boolean} */ keep) => store.answer(id, keep),
+      onOpen,
+      onProblem: (/** @type {string} */ why) => this.#problem(why),
+    };
   }
 
   /** @param {string | null} session */
@@ -38,6 +51,7 @@ export class MemoryPanel {
     this.switch.disabled = !session || !this.need.isAvailable;
     this.clear.disabled = !session;
     this.setMemory(this.need.isAvailable);
+    this.#say("");
   }
 
   /** @param {boolean} isOn */
@@ -48,10 +62,88 @@ export class MemoryPanel {
     byId("memory-hint").textContent = this.#hint();
   }
 
+  /** Everything again, since it is looked at. */
+  async load() {
+    const { api, store } = this.need;
+    try {
+      const [memory] = await Promise.all([api.get("memory/"), store.load()]);
+      this.digest.show(memory.digest);
+    } catch (error) {
+      this.#problem(`What is remembered could not be read: ${/** @type {Error} */ (error).message}`);
+    }
+    if (byId("receipts-box").open) await this.#loadReceipts();
+  }
+
   #hint() {
     if (!this.need.isAvailable) return "Memory is switched off for this whole installation.";
     if (this.isOn) return "The model is sent the newest messages of this conversation with each new one.";
     return "Every message is sent alone: neither earlier messages nor preferences go with it.";
+  }
+
+  #listen() {
+    this.switch.addEventListener("change", () => this.#switchMemory());
+    this.clear.addEventListener("click", () => this.#clear());
+    byId("erase-everything").addEventListener("click", () => this.#eraseEverything());
+    byId("receipts-box").addEventListener("toggle", () => byId("receipts-box").open && this.#loadReceipts());
+    byId("preference-form").addEventListener("submit", (/** @type {Event} */ event) => {
+      event.preventDefault();
+      this.#add();
+    });
+  }
+
+  /** @param {string} text @param {HTMLElement} [action] */
+  #say(text, action) {
+    this.status.replaceChildren(text, ...(action ? [" ", action] : []));
+    byId("preference-error").textContent = "";
+  }
+
+  /** @param {string} why */
+  #problem(why) {
+    byId("preference-error").textContent = why;
+    if (byId("details").hidden) this.need.onNotice(why);
+  }
+
+  // --- Preferences ----------------------------------------------------------------------------
+
+  /** A row that says the same stays as it is: someone may be writing in it. */
+  #draw() {
+    const { proposed, kept } = this.need.store;
+    byId("proposals-section").hidden = !proposed.length;
+    byId("proposals").replaceChildren(...proposed.map((each) => proposalNode(each, this.actions)));
+    const list = byId("preferences");
+    const before = document.activeElement?.closest(".preference");
+    const focused = list.contains(before) ? /** @type {HTMLElement} */ (before).dataset.id : "";
+    const rows = kept.map((each) => this.#row(each));
+    list.replaceChildren(...(rows.length ? rows : [element("li", { class: "quiet", text: "Nothing yet." })]));
+    if (!focused || list.contains(document.activeElement)) return;
+    const row = rows.find((each) => each.dataset.id === focused);
+    (row?.querySelector("textarea, .preference-tools button") ?? byId("preference-key")).focus();
+  }
+
+  /** @param {import("./types.js").Preference} preference @returns {HTMLElement} */
+  #row(preference) {
+    const { id, key, text, status, scope, expires_at: until, last_used_at: used } = preference;
+    const says = JSON.stringify([key, text, status, scope, until, used]);
+    const known = this.rows.get(id);
+    if (known?.says === says) return known.row;
+    const row = preferenceRow(preference, this.actions);
+    row.dataset.id = String(id);
+    this.rows.set(id, { says, row });
+    return row;
+  }
+
+  async #add() {
+    const key = byId("preference-key");
+    const text = byId("preference-text");
+    this.#say("");
+    try {
+      await this.need.store.add({ key: key.value, text: text.value });
+    } catch (error) {
+      this.#problem(/** @type {Error} */ (error).message);
+      return;
+    }
+    key.value = "";
+    text.value = "";
   }
 
   /**
@@ -60,123 +152,62 @@ export class MemoryPanel {
    */
   async remember(key, text) {
     const session = this.session && this.isOn ? { session: this.session } : {};
-    await this.need.api.post("preferences/", { key, text, ...session });
+    await this.need.store.add({ key, text, ...session });
     this.need.onNotice(`Remembered: ${key}. It is sent along from your next message on.`, "plain");
-    await this.load();
     return "";
   }
 
-  async load() {
+  /**
+   * `/forget words`
+   * @param {string} words @returns {Promise<string>} why not, or nothing
+   */
+  async forget(words) {
+    const { store, onNotice } = this.need;
+    await store.load();
+    const found = store.matching(words);
+    if (!found.length) return `Nothing that is remembered has the words “${words}”.`;
+    const ticked = await confirm({
+      title: "Forget which of these?",
+      text: "Tick what is to be deleted for good.",
+      action: "Forget",
+      choices: found.map((each) => ({ value: String(each.id), label: `${each.key}: ${each.text}` })),
+    });
+    for (const id of ticked ?? []) await store.delete(Number(id));
+    if (ticked?.length) onNotice(`Forgotten: ${ticked.length} of ${found.length}.`, "plain");
+    return "";
+  }
+
+  /** @param {number} id */
+  async #forgotten(id) {
+    const receipt = await this.need.store.delete(id);
+    this.#say("Forgotten.", textButton(null, "What was removed", () => showReceipt(receipt)));
+  }
+
+  // --- Everything -----------------------------------------------------------------------------
+
+  async #eraseEverything() {
+    const { api, username } = this.need;
+    if (!(await confirmByName(username))) return;
     try {
-      /** @type {import("./types.js").Preference[]} */
-      const all = [];
-      for (let next = "preferences/"; next; ) {
-        const page = await this.need.api.get(next);
-        all.push(...page.results);
-        next = page.next;
-      }
-      this.list.replaceChildren(...all.map((each) => this.#row(each)));
+      const { receipt } = await api.post("memory/forget-everything/", { confirm: username });
+      await this.load();
+      await showReceipt(receipt);
+    } catch (error) {
+      this.#say(`It was not deleted: ${/** @type {Error} */ (error).message}`);
+    }
+  }
+
+  async #loadReceipts() {
+    const list = byId("receipts");
+    try {
+      const { results } = await this.need.api.get("receipts/");
+      const show = async (/** @type {string} */ id) => showReceipt(await this.need.api.get(`receipts/${id}/`));
+      const none = element("li", { class: "quiet", text: "Nothing yet." });
+      list.replaceChildren(...(results.length ? receiptList(results, show) : [none]));
     } catch (error) {
       const why = `They could not be read: ${/** @type {Error} */ (error).message}`;
-      this.list.replaceChildren(element("li", { class: "quiet", text: why }));
+      list.replaceChildren(element("li", { class: "quiet", text: why }));
     }
-  }
-
-  // --- Preferences ----------------------------------------------------------------------------
-
-  /** @param {import("./types.js").Preference} preference */
-  #row(preference) {
-    const isActive = preference.status === "active";
-    const toggle = { status: isActive ? "disabled" : "active" };
-    const row = element(
-      "li",
-      { class: "preference" },
-      element("p", { class: "preference-key" }, element("bdi", { text: preference.key })),
-      element("p", { class: "preference-words", dir: "auto", text: preference.text }),
-      element(
-        "p",
-        { class: "preference-tools" },
-        this.#origin(preference),
-        textButton(null, "Edit", () => this.#edit(preference, row)),
-        textButton(null, isActive ? "Disable" : "Enable", () => this.#change(preference, toggle)),
-        textButton(null, "Delete", () => this.#delete(preference)),
-      ),
-    );
-    row.toggleAttribute("data-disabled", !isActive);
-    return row;
-  }
-
-  /** @param {import("./types.js").Preference} preference */
-  #origin(preference) {
-    const { source_session: source, scope } = preference;
-    const where = scope === "all" ? "" : `, for ${scope} only`;
-    const words = `${ORIGINS[/** @type {"chat"} */ (preference.origin)] ?? preference.origin}${where}`;
-    if (!source) return element("span", { text: words });
-    return textButton(null, words, () => this.need.onOpen(source));
-  }
-
-  /** @param {import("./types.js").Preference} preference @param {HTMLElement} row */
-  #edit(preference, row) {
-    const field = element("textarea", { class: "input", rows: 3, dir: "auto", "aria-label": preference.key });
-    field.value = preference.text;
-    const save = () => this.#change(preference, { text: field.value });
-    field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-      if (event.key === "Escape" && !isComposing(event)) {
-        event.stopPropagation();
-        this.load();
-      }
-    });
-    row.replaceChildren(
-      element("p", { class: "preference-key" }, element("bdi", { text: preference.key })),
-      field,
-      element(
-        "p",
-        { class: "preference-tools" },
-        textButton(null, "Save", save),
-        textButton(null, "Cancel", () => this.load()),
-      ),
-    );
-    field.focus();
-  }
-
-  /** @param {import("./types.js").Preference} preference @param {object} changes */
-  #change(preference, changes) {
-    return this.#attempt(() => this.need.api.patch(`preferences/${preference.id}/`, changes));
-  }
-
-  /** @param {import("./types.js").Preference} preference */
-  async #delete(preference) {
-    const answer = await confirm({
-      title: "Forget this?",
-      text: `${preference.key}: ${preference.text}`,
-      action: "Forget",
-    });
-    if (answer) await this.#attempt(() => this.need.api.delete(`preferences/${preference.id}/`));
-  }
-
-  async #add() {
-    const key = byId("preference-key");
-    const text = byId("preference-text");
-    const isAdded = await this.#attempt(() =>
-      this.need.api.post("preferences/", { key: key.value, text: text.value }),
-    );
-    if (!isAdded) return;
-    key.value = "";
-    text.value = "";
-  }
-
-  /** @param {() => Promise<unknown>} change @returns {Promise<boolean>} */
-  async #attempt(change) {
-    const problem = byId("preference-error");
-    problem.textContent = "";
-    try {
-      await change();
-    } catch (error) {
-      problem.textContent = /** @type {Error} */ (error).message;
-      return false;
-    }
-    await this.load();
-    return true;
   }
 
   // --- This session ---------------------------------------------------------------------------
@@ -211,7 +242,7 @@ export class MemoryPanel {
       if (!ticked) return;
       await this.need.api.post(path, { delete_preferences: ticked.map(Number) });
       this.need.onNotice("Memory was cleared.", "plain");
-      await this.load();
+      await this.need.store.load();
     } catch (error) {
       this.need.onNotice(`Memory was not cleared: ${/** @type {Error} */ (error).message}`);
     }

@@ -28,13 +28,15 @@ export class MessageList {
     this.hasAfter = false;
     this.forgetLine = 0;
     this.windowFrom = 0;
+    this.summarisedThrough = 0;
     this.isRunning = false;
     this.isLoading = false;
     this.isDisposed = false;
     this.forgetMark = element("p", { class: "divider divider-forget" });
     this.forgetMark.textContent = "Memory was cleared here. Nothing above is sent to the model.";
     this.windowMark = element("p", { class: "divider" });
-    this.windowMark.textContent = "The model was sent what follows.";
+    this.summaryMark = element("p", { class: "divider" });
+    this.summaryMark.textContent = "Summarised up to here.";
     this.onScroll = () => this.#loadMore();
     dependencies.scroller.addEventListener("scroll", this.onScroll, { passive: true });
     dependencies.container.replaceChildren();
@@ -92,10 +94,13 @@ export class MessageList {
     this.refresh();
   }
 
-  /** @param {(row: import("./types.js").Message) => boolean} isGone */
-  remove(isGone) {
-    this.views.forEach((view) => view.keep((row) => !isGone(row)));
-    this.#drop((view) => !view.rows.length);
+  /** What a person said goes, with what answered it. @param {string} id */
+  dropPair(id) {
+    const from = this.views.findIndex((view) => view.id === id);
+    if (from < 0) return;
+    const next = this.views.findIndex((view, index) => index > from && !view.isAnswer);
+    const gone = new Set(this.views.slice(from, next < 0 ? undefined : next));
+    this.need.position.hold(() => this.#inSight(gone), () => this.#drop((view) => gone.has(view)));
     this.refresh();
   }
 
@@ -112,11 +117,34 @@ export class MessageList {
       const isLast = !next && !this.hasAfter;
       const isAnswered = next ? next.isAnswer : this.hasAfter;
       const input = view.message.role === "user" ? view.seq : (this.views[index - 1]?.seq ?? 0);
-      view.setPlace(isLast, isAnswered, !this.isRunning && input > this.forgetLine);
+      view.setPlace(isLast, isAnswered, !this.isRunning && input > this.forgetLine, !this.isRunning);
     });
     this.#mark(this.forgetMark, this.forgetLine ? this.forgetLine + 1 : 0, true);
+    this.#markWindow();
+  }
+
+  /** One line where the summary ends and the window begins at the same message, else two. */
+  #markWindow() {
     const isShown = this.windowFrom > this.forgetLine + 1;
+    const summary = this.summarisedThrough > this.forgetLine ? this.summarisedThrough + 1 : 0;
+    const isOne = Boolean(summary) && this.#indexFrom(summary) === this.#indexFrom(this.windowFrom);
+    this.windowMark.textContent = isOne
+      ? "Summarised up to here. The model was sent the summary and what follows."
+      : "The model was sent what follows.";
+    this.#mark(this.summaryMark, isOne ? 0 : summary, true);
     this.#mark(this.windowMark, isShown ? this.windowFrom : 0, false);
+  }
+
+  /** @param {number} seq */
+  #indexFrom(seq) {
+    return this.views.findIndex((view) => view.seq >= seq);
+  }
+
+  /** Load a message's neighbourhood, unless it is there. @param {number} seq */
+  async toSeq(seq) {
+    if (this.at(seq)) return;
+    const page = await this.need.fetchPage(`around=${seq}&limit=${PAGE}`);
+    if (!this.isDisposed) this.reset(page);
   }
 
   async toLatest() {
@@ -183,7 +211,7 @@ export class MessageList {
    * @param {HTMLElement} mark @param {number} seq @param {boolean} atEnd also after all messages
    */
   #mark(mark, seq, atEnd) {
-    const index = this.views.findIndex((view) => view.seq >= seq);
+    const index = this.#indexFrom(seq);
     const isBetween = index > 0 || (index === 0 && !this.hasBefore && atEnd);
     if (seq && isBetween) this.views[index].element.before(mark);
     else if (seq && index < 0 && atEnd && this.last && !this.hasAfter) this.last.element.after(mark);
@@ -229,10 +257,11 @@ export class MessageList {
     this.refresh();
   }
 
-  #inSight() {
+  /** @param {Set<MessageView>} [besides] */
+  #inSight(besides) {
     const top = this.need.scroller.getBoundingClientRect().top;
-    const seen = this.views.find((view) => view.element.getBoundingClientRect().bottom > top);
-    return seen?.element ?? null;
+    const isSeen = (/** @type {MessageView} */ view) => view.element.getBoundingClientRect().bottom > top;
+    return this.views.find((view) => !besides?.has(view) && isSeen(view))?.element ?? null;
   }
 }
 

@@ -19,6 +19,7 @@ const SPEAKERS = { user: "You", assistant: "Assistant", system: "System", tool: 
  * @property {(turn: string) => void} onRetry
  * @property {(turn: string) => void} onRegenerate
  * @property {(turn: string) => void} onShowContext
+ * @property {(message: import("./types.js").Message) => void} onDelete a person's message with its answer
  */
 
 export class MessageView {
@@ -32,11 +33,13 @@ export class MessageView {
     this.rows = rows;
     this.isLast = false;
     this.canRerun = true;
+    this.isRemovable = false;
     this.isAnswered = true;
     this.shown = "";
     this.tools = answer?.tools ?? new ToolChips();
     this.body = this.#adopted(answer) ?? element("div", { class: "body" });
     this.note = element("div");
+    this.extras = element("div", { class: "extras" });
     this.meta = element("div", { class: "meta" });
     this.element = element(
       "article",
@@ -45,6 +48,7 @@ export class MessageView {
       imageRow(this.message.attachments),
       this.body,
       this.note,
+      this.extras,
       this.meta,
     );
     this.#draw();
@@ -113,10 +117,12 @@ export class MessageView {
    * @param {boolean} isLast
    * @param {boolean} isAnswered an answer follows
    * @param {boolean} canRerun no turn runs, and it is not before the forget line
+   * @param {boolean} isRemovable no turn runs
    */
-  setPlace(isLast, isAnswered, canRerun) {
+  setPlace(isLast, isAnswered, canRerun, isRemovable) {
     const isSame = isLast === this.isLast && isAnswered === this.isAnswered;
-    if (isSame && canRerun === this.canRerun) return;
+    if (isSame && canRerun === this.canRerun && isRemovable === this.isRemovable) return;
+    this.isRemovable = isRemovable;
     this.isLast = isLast;
     this.isAnswered = isAnswered;
     this.canRerun = canRerun;
@@ -227,6 +233,13 @@ export class MessageView {
     return [when, parts.length ? ` · ${parts.join(" · ")}` : ""];
   }
 
+  #deleteButton() {
+    const remove = textButton("trash", "Delete", () => this.actions.onDelete(this.message));
+    remove.title = "Delete this message and its answer";
+    remove.append(element("span", { class: "sr-only", text: " this message and its answer" }));
+    return remove;
+  }
+
   get #tokens() {
     const counts = this.rows.filter((row) => row.role !== "tool").map((row) => row.token_count);
     return counts.reduce((sum, count) => (count === null ? sum : (sum ?? 0) + count), null);
@@ -234,6 +247,7 @@ export class MessageView {
 
   #turnButtons() {
     const { turn } = this.message;
+    if (this.message.role === "user" && this.isRemovable) return [this.#deleteButton()];
     if (!this.isAnswer || !turn) return [];
     const buttons = [textButton("list", "What was sent", () => this.actions.onShowContext(turn.id))];
     if (this.isLast && this.canRerun && turn.status === "completed") {

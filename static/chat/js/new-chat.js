@@ -20,6 +20,7 @@ export class NewChat {
     this.need = dependencies;
     /** @type {HTMLSelectElement} */
     this.select = byId("assistant-select");
+    this.isTemporary = false;
     /** @type {Promise<void> | null} */
     this.creating = null;
     const options = dependencies.data.assistants.map((each) =>
@@ -36,13 +37,15 @@ export class NewChat {
   }
 
   /** "New chat" was pressed: an empty session is not left for another one of the same kind. */
-  async begin() {
+  async begin(isTemporary = false) {
     const { assistants, demo_assistants: demo } = this.need.data;
     const only = assistants.length > 1 ? null : (assistants[0]?.slug ?? "");
     const slug = only ?? (await chooseAssistant(assistants, demo));
     if (!slug) return;
     const current = this.need.current();
-    if (current?.isEmpty && current.session?.assistant.slug === slug) return;
+    const isSame = current?.session?.assistant.slug === slug && current.session.is_temporary === isTemporary;
+    if (current?.isEmpty && isSame) return;
+    this.isTemporary = isTemporary;
     this.select.value = slug;
     this.need.onLeave();
     try {
@@ -63,7 +66,9 @@ export class NewChat {
 
   async #createOnce() {
     const slug = this.assistant?.slug;
-    const session = await this.need.api.post("sessions/", slug ? { assistant: slug } : {});
+    const temporary = this.isTemporary ? { is_temporary: true } : {};
+    this.isTemporary = false;
+    const session = await this.need.api.post("sessions/", { ...(slug ? { assistant: slug } : {}), ...temporary });
     // What stands in the box was typed for this session, unless another one was opened meanwhile.
     await this.need.onCreated(session, !this.need.current());
   }

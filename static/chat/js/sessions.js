@@ -4,6 +4,7 @@ import { confirm } from "./dialogs.js";
 import { element, iconButton } from "./dom.js";
 import { dayGroup, fullTime } from "./format.js";
 import { isConfirmKey } from "./keys.js";
+import { showReceipt } from "./receipts.js";
 
 /**
  * @typedef {object} SessionListDependencies
@@ -159,11 +160,13 @@ export class SessionList {
       "li",
       { class: "session", data: { id: session.id } },
       link,
+      session.is_temporary && element("span", { class: "pill", text: "Temporary" }),
       session.running && element("span", { class: "session-busy", title: "An answer is being written" }),
       element("span", { class: "session-tools" }, rename, remove),
     );
     row.toggleAttribute("data-current", isCurrent);
     row.toggleAttribute("data-untitled", !session.title);
+    row.toggleAttribute("data-temporary", session.is_temporary);
     return row;
   }
 
@@ -224,8 +227,9 @@ export class SessionList {
       action: "Delete",
     });
     if (!answer) return;
+    let receipt = null;
     try {
-      await this.need.api.delete(`sessions/${session.id}/`);
+      receipt = (await this.need.api.delete(`sessions/${session.id}/`))?.receipt;
     } catch (error) {
       if (/** @type {any} */ (error).status !== 404) {
         this.need.onProblem(`It was not deleted: ${/** @type {Error} */ (error).message}`);
@@ -234,6 +238,7 @@ export class SessionList {
     }
     this.remove(session.id);
     this.need.onDeleted(session.id);
+    await showReceipt(receipt);
   }
 }
 

@@ -60,10 +60,28 @@
  * @property {string} key
  * @property {string} text
  * @property {string} scope
- * @property {"active" | "disabled"} status
+ * @property {"proposed" | "active" | "superseded" | "disabled"} status
  * @property {string} origin
- * @property {string | null} source_session
- * @property {number | null} source_seq
+ * @property {string} [quote] the words that it was taken from
+ * @property {{session: string, seq: number | null} | null} [source]
+ * @property {string | null} [expires_at]
+ * @property {string | null} [last_used_at]
+ *
+ * @typedef {object} Digest what was put together out of earlier conversations
+ * @property {string} id
+ * @property {string} text
+ * @property {boolean} is_enabled
+ * @property {string} origin
+ * @property {string} updated_at
+ * @property {number} sources conversations
+ *
+ * @typedef {object} Receipt of a removal
+ * @property {string} id
+ * @property {string} kind
+ * @property {Record<string, number>} counts by place
+ * @property {boolean} is_complete
+ * @property {number} pending
+ * @property {string} created_at
  *
  * @typedef {object} ContextFrame what the request of a turn holds, in numbers
  * @property {string} turn
@@ -73,6 +91,8 @@
  * @property {number} [of] messages before the input
  * @property {Record<string, number>} left_out
  * @property {{id: number | string, key: string, text?: string}[]} preferences
+ * @property {{version: number, covers_through: number} | null} [summary]
+ * @property {boolean} [digest]
  *
  * @typedef {object} PageData
  * @property {string | null} session
@@ -83,6 +103,8 @@
  * @property {number} max_attachments
  * @property {number} max_attachment_bytes
  * @property {boolean} memory_available
+ * @property {string} username
+ * @property {number} temporary_hours
  *
  * @typedef {Record<string, any> & {type: string}} Frame
  */

@@ -1,0 +1,66 @@
+/** What was removed: receipts of the server, with the counts by place. */
+
+import { openDialog } from "./dialogs.js";
+import { byId, element, textButton } from "./dom.js";
+import { counted, fullTime, number, time } from "./format.js";
+
+const KINDS = {
+  session: "A conversation",
+  message: "A message",
+  messages: "A message and its answer",
+  pair: "A message and its answer",
+  preference: "Something that was remembered",
+  digest: "What was known from earlier conversations",
+  everything: "Everything about you",
+  user: "Everything about you",
+};
+
+/** @param {import("./types.js").Receipt} receipt */
+const kindOf = ({ kind }) => KINDS[/** @type {"session"} */ (kind)] ?? kind.replaceAll("_", " ");
+
+/** @param {import("./types.js").Receipt} receipt */
+export function isPending(receipt) {
+  return !receipt.is_complete;
+}
+
+/** @param {import("./types.js").Receipt} receipt */
+function stateOf(receipt) {
+  if (!isPending(receipt)) return "Everything is gone.";
+  return `${counted(receipt.pending, "place")} still to be cleaned; it goes on by itself.`;
+}
+
+/** @param {import("./types.js").Receipt} receipt @returns {Node[]} */
+export function receiptNodes(receipt) {
+  const counts = Object.entries(receipt.counts).filter(([, count]) => count);
+  return [
+    element("p", { class: "receipt-state", "data-pending": isPending(receipt), text: stateOf(receipt) }),
+    element(
+      "dl",
+      { class: "receipt-counts" },
+      ...counts.flatMap(([place, count]) => [
+        element("dt", { text: place.replaceAll(/[_.]/gu, " ") }),
+        element("dd", { text: number(count) }),
+      ]),
+    ),
+    element("p", { class: "quiet", text: `${kindOf(receipt)}, ${fullTime(receipt.created_at)}` }),
+  ];
+}
+
+/** @param {import("./types.js").Receipt | null | undefined} receipt */
+export async function showReceipt(receipt) {
+  if (!receipt) return;
+  byId("receipt-body").replaceChildren(...receiptNodes(receipt));
+  await openDialog("receipt-dialog");
+}
+
+/** @param {import("./types.js").Receipt[]} receipts @param {(id: string) => void} onShow */
+export function receiptList(receipts, onShow) {
+  return receipts.map((receipt) =>
+    element(
+      "li",
+      {},
+      textButton(null, kindOf(receipt), () => onShow(receipt.id)),
+      element("small", { class: "quiet", text: ` ${time(receipt.created_at)}${isPending(receipt) ? ", not finished" : ""}` }),
+    ),
+  );
+}
