@@ -21,7 +21,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Memory": ("UserPreference", "MemorySnapshot"),
     "Models": ("Assistant", "AssistantDocument", "ModelEndpoint"),
     "People": ("User", "Tenant", "Membership", "Group"),
-    "Trail": ("AuditEvent", "SessionTombstone", "PendingRemoval"),
+    "Trail": ("AuditEvent", "ExportJob", "SessionTombstone", "PendingRemoval"),
 }
 OTHERS = "Sign-ins and others"
 
