@@ -375,7 +375,10 @@ export class Conversation {
     if (isMine) this.position.toEnd();
     if (isMine && frame.notes?.length) this.need.onNotice(frame.notes.join(" "), "plain");
     const now = new Date().toISOString();
-    if (this.session) this.session = { ...this.session, running: frame.turn, last_active_at: now };
+    const count = (this.session?.message_count ?? 0) + 1;
+    if (this.session) {
+      this.session = { ...this.session, running: frame.turn, last_active_at: now, message_count: count };
+    }
     if (this.session) this.need.onSession(this.session);
     this.#drawn();
   }

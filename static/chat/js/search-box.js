@@ -111,7 +111,7 @@ export class SearchBox {
 
   /** @param {{results: Found[], notice: string | null}} found */
   #show({ results, notice }) {
-    const count = results.length < MOST ? counted(results.length, "message") : `The first ${MOST} messages`;
+    const count = results.length < MOST ? `${counted(results.length, "message")}.` : `The first ${MOST} messages.`;
     this.note.textContent = [results.length ? count : "Nothing was found.", notice].filter(Boolean).join(" ");
     this.list.replaceChildren(...results.map((each) => element("li", {}, this.#link(each))));
   }
