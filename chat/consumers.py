@@ -27,6 +27,8 @@ from chat.hops import Overloaded, hop
 from chat.limits import Bucket, count_in_minute
 from chat.models import ChatSession
 from chat.turns import Order, Refused, branches
+from memory import preferences
+from memory.models import UserPreference
 
 logger = logging.getLogger(__name__)
 
@@ -221,6 +223,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
             "message.send": self._on_order,
             "message.edit": self._on_order,
             "branch.select": self._on_branch,
+            "preference.answer": self._on_preference,
             "turn.retry": self._on_order,
             "turn.regenerate": self._on_order,
             "turn.stop": self._on_stop,
@@ -271,6 +274,23 @@ class ChatConsumer(AsyncWebsocketConsumer):
             raise access.NotFound("session") from None
         changed = {"type": "session.updated", "session": str(self.session_id), "head": str(head)}
         await events.publish(self.session_id, changed)
+
+    async def _on_preference(self, frame: Frame) -> None:
+        preference_id, keep = frames.preference_answer(frame)
+        try:
+            kept = await hop(self._answer_preference, preference_id, keep)
+        except UserPreference.DoesNotExist:
+            raise access.NotFound("preference") from None
+        told = (
+            events.preference_told("saved", kept)
+            if kept is not None
+            else events.preference_forgotten(preference_id)
+        )
+        await events.publish(self.session_id, told)
+
+    def _answer_preference(self, preference_id: int, keep: bool) -> UserPreference | None:
+        tenant = access.tenant_of(self.user, self.scope["session"])
+        return preferences.answer(tenant.pk, self.user.pk, preference_id, keep)
 
     async def _on_sync(self, frame: Frame) -> None:
         turn_id = frames.turn_id(frame)

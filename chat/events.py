@@ -23,6 +23,7 @@ from chat import attachments, rendering, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
 from memory.blocks import PreferenceText
 from memory.messages import ToolCall
+from memory.models import UserPreference
 
 logger = logging.getLogger(__name__)
 
@@ -244,6 +245,26 @@ def ended(turn_id: uuid.UUID) -> Frame | None:
 
 def session_updated(chat_session: ChatSession, **changes: Any) -> Frame:
     return {"type": "session.updated", "session": str(chat_session.pk), **changes}
+
+
+def preference_told(kind: str, preference: UserPreference) -> Frame:
+    """A preference that was proposed or saved, for everyone who watches the session."""
+    return {
+        "type": f"preference.{kind}",
+        "preference": {
+            "id": preference.pk,
+            "key": preference.key,
+            "text": preference.text,
+            "status": preference.status,
+            "quote": preference.quote,
+            "origin": preference.origin,
+            "scope": preference.scope,
+        },
+    }
+
+
+def preference_forgotten(preference_id: int) -> Frame:
+    return {"type": "preference.forgotten", "id": preference_id}
 
 
 def error(code: str, detail: str, client_id: str | None = None, **more: Any) -> Frame:

@@ -108,6 +108,16 @@ def message_id(frame: Frame) -> uuid.UUID:
     return _uuid(frame, "message")
 
 
+def preference_answer(frame: Frame) -> tuple[int, bool]:
+    """The proposal that is answered, and whether it is kept."""
+    number, keep = frame.get("id"), frame.get("keep")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
+        raise BadFrame(f"`id` must be the number of a preference; it is {number!r:.50}.")
+    if not isinstance(keep, bool):
+        raise BadFrame(f"`keep` must be true or false; it is {keep!r:.50}.")
+    return number, keep
+
+
 def seen(frame: Frame) -> int | None:
     """Code points that the reader had painted, or None when it does not say."""
     value = frame.get("seen")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
@@ -16,11 +17,25 @@ from chat.admin.base import ChatAdmin, badge, link
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import by_id, count_of, counted
 from chat.models import Assistant, ModelEndpoint
+from chat.turns import tools
 
 
 def may_shape_all(user: Any) -> bool:
     """Who may change what every tenant uses."""
     return bool(user.is_superuser)
+
+
+def tools_field(assistant: Assistant | None) -> forms.MultipleChoiceField:
+    """The tools of CHAT_TOOLS to tick, and those that the assistant names though they are gone."""
+    known = {name: f"{name}: {tool.description}" for name, tool in tools.registered().items()}
+    gone = [name for name in (assistant.tools if assistant else []) if name not in known]
+    choices = [*known.items(), *((name, f"{name}: not in CHAT_TOOLS any more") for name in gone)]
+    return forms.MultipleChoiceField(
+        choices=choices,
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Offered where the endpoint supports tools, and never in temporary sessions.",
+    )
 
 
 @admin.register(ModelEndpoint)
@@ -124,13 +139,16 @@ class AssistantAdmin(CountedDeletion, ChatAdmin):
     autocomplete_fields = ["tenant", "endpoint"]
     fieldsets = [
         (None, {"fields": ["name", "slug", "tenant", ("is_default", "is_active")]}),
-        ("Model", {"fields": ["endpoint", "system_prompt", "parameters", "output_schema"]}),
+        (
+            "Model",
+            {"fields": ["endpoint", "system_prompt", "parameters", "output_schema", "tools"]},
+        ),
         (
             "Memory",
             {
                 "description": "A session's own switches win; empty limits are the installation's.",
                 "fields": [
-                    ("memory_enabled", "use_preferences"),
+                    ("memory_enabled", "use_preferences", "summarize"),
                     ("max_messages", "max_tokens", "stride"),
                 ],
             },
@@ -164,6 +182,8 @@ class AssistantAdmin(CountedDeletion, ChatAdmin):
     ) -> Any:
         """Only superusers leave the tenant empty, which offers the assistant to every tenant."""
         form = super().get_form(request, obj, change, **kwargs)
+        if "tools" in form.base_fields:
+            form.base_fields["tools"] = tools_field(obj)
         if "tenant" in form.base_fields and not may_shape_all(request.user):
             form.base_fields["tenant"].required = True
         return form

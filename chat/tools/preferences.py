@@ -19,7 +19,7 @@ QUOTE_LENGTH = 500  # characters
 
 async def remember(caller: Caller, arguments: Mapping[str, Any]) -> Result:
     row = await hop(_remember, caller, arguments)
-    saved = {"type": "preference.saved", "preference": events.preference_payload(row)}
+    saved = events.preference_told("saved", row)
     return Result(f"Remembered under {row.key!r}: {row.text}", frames=(saved,))
 
 
@@ -44,7 +44,7 @@ def _remember(caller: Caller, arguments: Mapping[str, Any]) -> UserPreference:
 
 async def forget(caller: Caller, arguments: Mapping[str, Any]) -> Result:
     forgotten = await hop(_forget, caller, arguments["key"])
-    frames = tuple({"type": "preference.forgotten", "id": each} for each in forgotten)
+    frames = tuple(events.preference_forgotten(each) for each in forgotten)
     return Result(f"Forgotten: {arguments['key']}", frames=frames)
 
 

@@ -52,8 +52,15 @@ def switches(chat_session: ChatSession) -> tuple[Switch, ...]:
         _limit("max_messages", chat_session, settings.CHAT_MEMORY_MAX_MESSAGES),
         _limit("max_tokens", chat_session, settings.CHAT_MEMORY_MAX_TOKENS),
         Switch("stride", assistant.stride, "assistant"),
+        _allowed("summarize", settings.CHAT_MEMORY_SUMMARIZE_ENABLED, assistant.summarize),
         Switch("use_preferences", assistant.use_preferences, "assistant"),
+        _allowed("use_digest", settings.CHAT_DIGEST_ENABLED, assistant.use_preferences),
     )
+
+
+def _allowed(name: str, allowed: bool, wanted: bool) -> Switch:
+    """What the assistant wants, where the environment allows it."""
+    return Switch(name, wanted, "assistant") if allowed else Switch(name, False, "environment")
 
 
 def _enabled(chat_session: ChatSession) -> Switch:
@@ -69,11 +76,6 @@ def _limit(name: str, chat_session: ChatSession, fallback: int | None) -> Switch
         if value := getattr(holder, name):
             return Switch(name, value, source)
     return Switch(name, fallback, "environment")
-
-
-def summarizes(assistant: Assistant) -> bool:
-    """Whether what falls out of the window of the assistant's sessions is summarised."""
-    return bool(settings.CHAT_MEMORY_SUMMARIZE_ENABLED and assistant.summarize)
 
 
 def memory_policy(chat_session: ChatSession) -> MemoryPolicy:

@@ -47,7 +47,6 @@ class TurnMemory:
     awaiting: tuple[HistoryMessage, ...] = ()  # older than the window, not summarised yet
     running: tuple[HistoryMessage, ...] = ()  # of this turn: calls of tools and their results
     wants_title: bool = False
-    summarizes: bool = False
     sent_preferences: tuple[int, ...] = ()  # that the newest request held
 
     @property
@@ -229,7 +228,11 @@ def _assemble(
             window=memory.window,
             current=memory.current,
             running=memory.running,
+            summary=memory.summary,
+            digest=memory.digest,
+            awaiting=memory.awaiting,
             preferences=memory.preferences,
+            preference_tokens=settings.CHAT_PREFERENCE_TOKENS,
             references=memory.references,
             budget=policies.request_budget(endpoint),
             encoding=endpoint.encoding,
@@ -259,18 +262,29 @@ def _recall(
         forget_line=chat_session.memory_starts_after,
         newest_seq=placed.previous_seq,
         idle_line=chat_session.idle_line,
+        last_seq=chat_session.next_seq - 1 if changes is None else 0,
     )
     policy = replace(policies.memory_policy(chat_session), **(changes or {}))
     reader = SessionHistory(chat_session.pk, after=state.floor, before=placed.message.seq)
-    recalled = recall.recall(reader, state, policies.owner_of(chat_session), policy)
+    current = history_message(placed.message)
+    recalled = recall.recall(
+        reader,
+        state,
+        policies.owner_of(chat_session),
+        policy,
+        current.message.content or "",
+        room=policies.request_budget(chat_session.assistant.endpoint).limit,
+    )
     return TurnMemory(
         state=state,
         policy=policy,
         window=recalled.window,
-        current=history_message(placed.message),
+        current=current,
         preferences=recalled.preferences,
+        summary=recalled.summary,
+        digest=recalled.digest,
+        awaiting=recalled.awaiting,
         count=placed.count,
         references=passages,
-        summarizes=policies.summarizes(chat_session.assistant),
         wants_title=chat_session.title_source == ChatSession.TitleSource.AUTO,
     )

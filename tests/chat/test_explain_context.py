@@ -62,7 +62,8 @@ async def test_a_turn_is_explained_part_by_part(fake_endpoint: FakeEndpoint) -> 
     assert lines[10].endswith(": language")
     assert lines[11] == (
         "Switches of the session today: enabled=True (assistant), max_messages=4 (session),"
-        " max_tokens=None (environment), stride=0 (assistant), use_preferences=True (assistant)"
+        " max_tokens=None (environment), stride=0 (assistant), summarize=False (environment),"
+        " use_preferences=True (assistant), use_digest=True (assistant)"
     )
 
 

@@ -25,7 +25,9 @@ def test_the_environment_holds_where_nobody_says_more(settings: Any) -> None:
         "max_messages": (20, "environment"),
         "max_tokens": (900, "environment"),
         "stride": (0, "assistant"),
+        "summarize": (False, "environment"),
         "use_preferences": (True, "assistant"),
+        "use_digest": (True, "assistant"),
     }
 
 
@@ -39,8 +41,19 @@ def test_the_session_beats_the_assistant_and_the_assistant_the_environment() -> 
         "max_messages": (6, "session"),
         "max_tokens": (700, "assistant"),
         "stride": (4, "assistant"),
+        "summarize": (False, "environment"),
         "use_preferences": (False, "assistant"),
+        "use_digest": (False, "assistant"),
     }
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_summaries_are_made_where_the_environment_allows_and_the_assistant_wants_them(
+    settings: Any, wanted: bool
+) -> None:
+    settings.CHAT_MEMORY_SUMMARIZE_ENABLED = True
+    found = in_force(assistant=builders.assistant(summarize=wanted))
+    assert found["summarize"] == (wanted, "assistant")
 
 
 @pytest.mark.parametrize("switch", [True, False, None])

@@ -13,7 +13,7 @@ from chat.models import ChatSession, ChatTurn, ContextRecord
 from chat.turns import Refused, requests
 from chat.turns.policies import switches
 
-SWITCHES = ("enabled", "use_preferences")
+SWITCHES = ("enabled", "summarize", "use_preferences", "use_digest")
 NUMBERS = ("max_messages", "max_tokens", "stride")
 PROOFS = {
     "ok": "rebuilt exactly, and proven",
@@ -109,6 +109,16 @@ class Command(BaseCommand):
             self.stdout.write(f"  + {part['kind']}{seq}, {part['role']}: {part['tokens']}{mark}")
         if schema := manifest.get("output_schema"):
             self.stdout.write(f"  + output schema, as {schema['sent_as']}: {schema['tokens']}")
+        if offered := manifest.get("tools"):
+            self.stdout.write(f"  + tools {', '.join(offered['names'])}: {offered['tokens']}")
+        if summary := manifest.get("summary"):
+            covers = f"messages {summary['covers_from']} to {summary['covers_through']}"
+            self.stdout.write(f"  * summary {summary['version']} of {covers}: {summary['tokens']}")
+        if digest := manifest.get("digest"):
+            self.stdout.write(f"  * digest of the user: {digest['tokens']}")
+        for name in ("summary", "digest"):
+            if reason := manifest.get(f"{name}_left_out"):
+                self.stdout.write(f"  - {name}: {reason}")
         for gap in manifest["left_out"]:
             self.stdout.write(f"  - messages {gap['from']} to {gap['through']}: {gap['reason']}")
         for preference in manifest["preferences"]:
