@@ -6,6 +6,7 @@ import html
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
@@ -72,3 +73,19 @@ def text_of(response: Any) -> str:
 def rows_of(response: Any) -> list[Any]:
     """The rows of a list page, in order."""
     return list(response.context["cl"].result_list)
+
+
+def member(group: str, *, tenants: Any = ()) -> Any:
+    """Staff with one of the groups that the migrations make, in the default tenant or `tenants`."""
+    person = builders.staff(tenants=tenants or [builders.tenant("default")])
+    person.groups.add(Group.objects.get(name=group))
+    return person
+
+
+def review_url(chat_session: Any) -> str:
+    return reverse("admin:chat_chatsession_review", args=[chat_session.pk])
+
+
+def said(response: Any) -> list[str]:
+    """What the page that a form led to tells its reader."""
+    return [str(each) for each in response.context["messages"]]
