@@ -2,7 +2,7 @@
 
 import { element, textButton } from "./dom.js";
 import { counted } from "./format.js";
-import { preferenceRow, proposalNode } from "./preference-view.js";
+import { attempt, preferenceRow, proposalNode } from "./preference-view.js";
 
 /**
  * @typedef {object} ExtrasDependencies
@@ -104,11 +104,12 @@ export class AnswerExtras {
 
   /** @param {import("./types.js").Preference} card */
   #savedNode(card) {
+    const { actions } = this.need;
     return element(
       "p",
       { class: "note" },
       element("span", {}, "Remembered: ", element("bdi", { text: card.text })),
-      textButton(null, "Forget it", () => this.need.actions.onDelete(card.id)),
+      textButton(null, "Forget it", () => attempt(() => actions.onDelete(card.id), actions)),
     );
   }
 

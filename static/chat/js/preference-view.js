@@ -131,7 +131,7 @@ export function proposalNode(preference, actions, tag = "li") {
 // --- What can be done -----------------------------------------------------------------------------
 
 /** @param {() => Promise<void>} act @param {PreferenceActions} actions @returns {Promise<boolean>} */
-async function attempt(act, actions) {
+export async function attempt(act, actions) {
   try {
     await act();
     return true;

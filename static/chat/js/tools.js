@@ -20,10 +20,10 @@ const BETWEEN = "\n\n"; // what stands between the texts of two rounds of a turn
  * @property {string | null} result
  */
 
-/** @param {string} name @param {boolean} isRunning */
-export function toolWords(name, isRunning) {
+/** @param {string} name @param {boolean} isDone else it runs, or it failed */
+export function toolWords(name, isDone) {
   const words = WORDS[/** @type {"forget"} */ (name)] ?? [`Using ${name}`, `Used ${name}`];
-  return words[isRunning ? 0 : 1];
+  return words[isDone ? 1 : 0];
 }
 
 /** The chips of one turn by the id of their call; a chip that stands open stays open when it changes. */
@@ -74,7 +74,7 @@ function makeChip() {
   );
   const update = (/** @type {ToolState} */ now) => {
     box.dataset.status = now.status;
-    label.textContent = toolWords(now.name, now.status === "running");
+    label.textContent = toolWords(now.name, now.status === "done");
     state.textContent = STATES[now.status];
     asked.textContent = pretty(now.arguments);
     askedHead.hidden = asked.hidden = ["", "{}"].includes(asked.textContent);

@@ -109,9 +109,8 @@ export class TurnFollower {
       return;
     }
     this.answer.onTool(frame);
-    const isRunning = frame.status === "running";
-    const how = frame.status === "failed" ? ", which failed" : "";
-    this.need.announcer.say(`${toolWords(frame.name, isRunning)}${how}.`);
+    const how = frame.status === "failed" ? " failed" : "";
+    this.need.announcer.say(`${toolWords(frame.name, frame.status === "done")}${how}.`);
   }
 
   /** @param {import("./types.js").Frame} frame */
