@@ -19,6 +19,7 @@ REFERENCE_LIMITS = (
     "CHAT_DOCUMENT_MAX_BYTES",
     "CHAT_DOCUMENTS_MAX_BYTES",
 )
+STORE_METHODS = ("load", "replace", "delete")
 DAYS = ("CHAT_MEMORY_AUTO_CLEANUP_DAYS", "CHAT_MEMORY_IDLE_DAYS")
 
 
@@ -95,6 +96,31 @@ def reference_limits(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         for name in REFERENCE_LIMITS
         if not _is_whole(getattr(settings, name), at_least=1)
     ]
+
+
+@register(Tags.compatibility)
+def snapshot_store(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """memory.E007: a store of snapshots that is not there, or is none."""
+    path = settings.CHAT_MEMORY_STORE
+    if not (problem := _problem_of_store(path)):
+        return []
+    return [
+        Error(
+            f"CHAT_MEMORY_STORE names {path!r}: {problem}.",
+            hint="Give the dotted path of a class such as memory.stores.DatabaseStore or"
+            " memory.stores.CacheStore.",
+            id="memory.E007",
+        )
+    ]
+
+
+def _problem_of_store(path: str) -> str:
+    try:
+        store = import_string(path)()
+    except Exception as error:  # whatever its module or its class raises is what is wrong
+        return f"{type(error).__name__}: {error}"
+    missing = [name for name in STORE_METHODS if not callable(getattr(store, name, None))]
+    return f"it has no method {', '.join(missing)}" if missing else ""
 
 
 def _wrong(name: str, hint: str, id: str) -> Error:  # noqa: A002 (Django's name)

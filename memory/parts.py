@@ -11,6 +11,9 @@ from memory.blocks import CUT_OFF_MARK, operator_block, without_operator_tag
 from memory.messages import Message, Role, ToolCall
 from memory.tokens import REQUEST_OVERHEAD, counter_for
 
+PLAIN_TEXT = "plain_text"
+"""The mark of a stored message that could not be read as it is: its plain text is sent."""
+
 
 @dataclass(frozen=True)
 class HistoryMessage:

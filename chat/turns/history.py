@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from typing import cast
 
 from chat import attachments, temporary
 from chat.models import ChatMessage
 from memory.context import HistoryMessage
-from memory.messages import Message, Role, ToolCall
+from memory.messages import ROLES, Message, Role, ToolCall
+from memory.parts import PLAIN_TEXT
+
+logger = logging.getLogger(__name__)
 
 
 def history_message(row: ChatMessage) -> HistoryMessage:
-    """One stored message as a value."""
-    calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in row.tool_calls)
+    """One stored message as a value; one that cannot be read becomes its plain text, and says so.
+
+    Its calls of tools or its images are lost then, and never the turn or the session.
+    """
+    mark = ""
+    try:
+        message = _message(row)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        logger.warning(
+            "message %s of session %s cannot be read (%r); its plain text is used",
+            row.pk,
+            row.chat_session_id,
+            error,
+        )
+        message, mark = _plain(row), PLAIN_TEXT
     return HistoryMessage(
-        message=Message(
-            role=cast(Role, row.role),
-            content=row.content if row.content is not None or calls else "",
-            parts=attachments.memory_parts(row.parts) if row.role == "user" else (),
-            tool_calls=calls,
-            tool_call_id=row.tool_call_id,
-            name=row.name,
-            is_error=row.is_error,
-        ),
+        message=message,
         seq=row.seq,
         id=str(row.pk),
         turn=str(row.turn_id) if row.turn_id else None,
         is_partial=row.is_partial,
-        tokens=row.token_count,
+        tokens=None if mark else row.token_count,
         encoding=row.token_encoding,
+        mark=mark,
     )
+
+
+def _message(row: ChatMessage) -> Message:
+    calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in row.tool_calls)
+    return Message(
+        role=cast(Role, row.role),
+        content=row.content if row.content is not None or calls else "",
+        parts=attachments.memory_parts(row.parts) if row.role == "user" else (),
+        tool_calls=calls,
+        tool_call_id=row.tool_call_id,
+        name=row.name,
+        is_error=row.is_error,
+    )
+
+
+def _plain(row: ChatMessage) -> Message:
+    """The text alone; a role that is none is taken for the user's."""
+    role = cast(Role, row.role if row.role in ROLES else "user")
+    return Message(role, row.content or "", tool_call_id=row.tool_call_id)
 
 
 class SessionHistory:

@@ -65,3 +65,26 @@ def test_a_source_of_references_that_is_not_there_is_named(
     assert check == "memory.E005"
     assert message.startswith(f"CHAT_REFERENCE_SOURCES names {path!r}: ")
     assert problem in message
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("memory.stores.DatabaseStore", ""),
+        ("memory.stores.CacheStore", ""),
+        ("memory.stores.InMemoryStore", ""),
+        ("memory.stores.NoSuchStore", 'does not define a "NoSuchStore"'),
+        ("no_such_module.Store", "No module named 'no_such_module'"),
+        ("DatabaseStore", "doesn't look like a module path"),
+        ("memory.stores.base.ATTEMPTS", "'int' object is not callable"),
+        ("builtins.dict", "it has no method load, replace, delete"),
+    ],
+)
+def test_a_snapshot_store_that_is_not_one_is_named(
+    settings: Settings, path: str, problem: str
+) -> None:
+    settings.CHAT_MEMORY_STORE = path
+    messages = [message for check, message in found() if check == "memory.E007"]
+    assert bool(messages) == bool(problem)
+    assert all(each.startswith(f"CHAT_MEMORY_STORE names {path!r}: ") for each in messages)
+    assert all(problem in each for each in messages)
