@@ -162,8 +162,9 @@ class ExportJobAdmin(ReadOnly, GuardedContent, Scoped, LargeList):
             raise PermissionDenied
         limit = settings.CHAT_EXPORT_ROWS_INLINE + 1
         counts = {name: selection.count(limit) for name, selection in offered.items()}
-        form = ExportForm(request.POST or None, counts=counts, user=request.user)
-        if request.method == "POST" and form.is_valid():
+        given = request.POST if request.method == "POST" else None
+        form = ExportForm(given, counts=counts, user=request.user)
+        if form.is_valid():
             chosen = form.cleaned_data
             selection = replace(
                 offered[chosen["kind"]], with_text=bool(chosen.get("with_text", False))
