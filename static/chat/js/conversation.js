@@ -49,6 +49,8 @@ export class Conversation {
     /** @type {import("./types.js").Session | null} */
     this.session = null;
     this.isDisposed = false;
+    this.isReloading = false;
+    this.isSelecting = false;
     /** @type {import("./types.js").Frame[] | null} */
     this.queue = []; // frames that wait while the conversation is being read
     this.position = new ReadingPosition(scroller, dependencies.onScroll);
@@ -122,15 +124,34 @@ export class Conversation {
     if (!this.session) return;
     try {
       await this.list.toSeq(target.seq);
+      if (!this.list.at(target.seq) && target.message) await this.#offerBranch(target.message, target.seq);
     } catch (error) {
-      this.need.onNotice(`The message could not be loaded: ${/** @type {Error} */ (error).message}`);
+      this.need.onNotice(`The message could not be shown: ${/** @type {Error} */ (error).message}`);
       return;
     }
     if (this.isDisposed) return;
     this.#drawn();
     const view = this.list.at(target.seq);
     if (view) showFound(view.element, target.words, this.position);
-    else this.need.onNotice(`Message ${target.seq} is not in this conversation any more.`);
+    else this.need.onNotice(`Message ${target.seq} is not among those that are shown.`, "plain");
+  }
+
+  /** What was found may stand on a branch that is not shown. @param {string} message @param {number} seq */
+  async #offerBranch(message, seq) {
+    const answer = await confirm({
+      title: "Show another branch?",
+      text: "This message was answered anew or written anew since. It stands on a branch that is not shown.",
+      more: "The conversation goes on from the branch that is shown, and its messages are sent along.",
+      action: "Show it",
+    });
+    if (!answer) return;
+    this.isSelecting = true; // the order to read again that this gives does not lead away from it
+    try {
+      await this.need.api.post(`sessions/${this.id}/messages/${message}/select/`, {});
+      if (!this.isDisposed) await this.list.toSeq(seq);
+    } finally {
+      this.isSelecting = false;
+    }
   }
 
   /**
@@ -294,9 +315,8 @@ export class Conversation {
     if (!answer) return;
     try {
       const gone = await this.need.api.delete(`sessions/${this.id}/messages/${message.id}/`);
-      this.list.dropPair(message.id);
+      this.list.dropPair(message.id); // and whatever else changes is read again, as session.updated says
       this.#drawn();
-      if (!this.list.hasAfter && gone.head !== (this.list.last?.id ?? null)) this.#reload();
       await Promise.all([this.need.store.load(), showReceipt(gone.receipt)]);
     } catch (error) {
       this.need.onNotice(`It was not deleted: ${/** @type {Error} */ (error).message}`);
@@ -403,8 +423,8 @@ export class Conversation {
   /** @param {import("./types.js").Frame} frame */
   #onUpdated(frame) {
     if (!this.session) return;
-    const isOther = frame.head !== undefined && frame.head !== (this.list.last?.id ?? null);
-    if (isOther && !this.follower.answer) this.#reload(); // another branch, or something was deleted
+    const isOther = frame.head !== undefined; // another branch is shown, or something was deleted
+    if (isOther && !this.follower.answer && !this.isSelecting) this.#reload();
     const { type, session, ...changes } = frame;
     this.session = { ...this.session, ...changes };
     this.need.onSession(this.session);

@@ -4,7 +4,7 @@ const MARKED = "found";
 const SHOWN_FOR = 4_000; // ms until the message is like the others; its words stay marked
 const SETTLING = 8; // frames until messages that have come into sight have their real height
 
-/** @typedef {{seq: number, words: string[]}} Target */
+/** @typedef {{seq: number, words: string[], message?: string}} Target `message`: its id, where known */
 
 /**
  * @param {HTMLElement} message

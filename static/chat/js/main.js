@@ -42,7 +42,7 @@ class ChatPage {
     this.memory = this.#makeMemoryPanel();
     this.search = new SearchBox({
       api: this.api,
-      onOpen: (session, seq, words) => this.open(session, true, { seq, words }),
+      onOpen: (session, target) => this.open(session, true, { target }),
       onShow: () => this.layout.setSessions(true),
     });
     this.details = new Details({
@@ -59,7 +59,7 @@ class ChatPage {
     this.layout.start();
     this.sessions.load();
     this.preferences.load().catch((error) => console.info("What is remembered could not be read.", error));
-    if (this.data.session) this.open(this.data.session, false, { seq: seqInAddress() });
+    if (this.data.session) this.open(this.data.session, false, { target: targetInAddress() });
     else this.#openEmpty();
     if (matchMedia("(hover: hover)").matches) this.composer.focus();
   }
@@ -69,15 +69,14 @@ class ChatPage {
   /**
    * @param {string} id
    * @param {boolean} isNew an entry of its own in the browser's history
-   * @param {{keepsText?: boolean, seq?: number | null, words?: string[]}} [how] `keepsText`: what
-   *   stands in the box was typed for this session; `seq` with `words`: where to, and what to mark
+   * @param {{keepsText?: boolean, target?: import("./found.js").Target | null}} [how] `keepsText`:
+   *   what stands in the box was typed for this session; `target`: which message to go to
    */
-  async open(id, isNew, { keepsText = false, seq = null, words = [] } = {}) {
-    const address = `/chat/${id}/${seq ? `#${seq}` : ""}`;
+  async open(id, isNew, { keepsText = false, target = null } = {}) {
+    const address = `/chat/${id}/${target ? `#${target.seq}` : ""}`;
     const isThere = location.pathname + location.hash === address;
     if (isNew && !isThere) history.pushState(null, "", address);
     else if (!isThere) history.replaceState(null, "", address);
-    const target = seq ? { seq, words } : null;
     if (this.conversation?.id === id) {
       this.layout.closeDrawers();
       if (target) await this.conversation.goTo(target);
@@ -109,7 +108,7 @@ class ChatPage {
       isAvailable: this.data.memory_available,
       username: this.data.username,
       onNotice: (text, tone) => this.composer.say(text, tone),
-      onOpen: (session, seq) => this.open(session, true, { seq }),
+      onOpen: (session, seq) => this.open(session, true, { target: toMessage(seq) }),
     });
   }
 
@@ -379,7 +378,7 @@ class ChatPage {
     onSignedOutElsewhere(() => this.#signedOut());
     addEventListener("popstate", () => {
       const id = ADDRESS.exec(location.pathname)?.[1];
-      if (id) this.open(id, false, { seq: seqInAddress() });
+      if (id) this.open(id, false, { target: targetInAddress() });
       else this.#openEmpty();
     });
     addEventListener("keydown", (event) => this.#onKey(event));
@@ -405,9 +404,12 @@ class ChatPage {
   }
 }
 
+/** @param {number | null} seq @returns {import("./found.js").Target | null} */
+const toMessage = (seq) => (seq ? { seq, words: [] } : null);
+
 /** `/chat/<id>/#12` names a message. */
-function seqInAddress() {
-  return /^#[1-9]\d{0,14}$/u.test(location.hash) ? Number(location.hash.slice(1)) : null;
+function targetInAddress() {
+  return toMessage(/^#[1-9]\d{0,14}$/u.test(location.hash) ? Number(location.hash.slice(1)) : null);
 }
 
 new ChatPage().start();

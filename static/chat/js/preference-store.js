@@ -95,7 +95,7 @@ export class PreferenceStore {
   /** One is active per key. @param {import("./types.js").Preference} now */
   #retireOthers(now) {
     for (const other of this.known.values()) {
-      const isSame = other.key === now.key && other.scope === now.scope;
+      const isSame = folded(other.key) === folded(now.key) && other.scope === now.scope;
       if (isSame && other.id !== now.id && other.status === "active") this.known.delete(other.id);
     }
   }

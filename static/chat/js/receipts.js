@@ -6,12 +6,9 @@ import { counted, fullTime, number, time } from "./format.js";
 
 const KINDS = {
   session: "A conversation",
-  message: "A message",
-  messages: "A message and its answer",
-  pair: "A message and its answer",
+  message: "A message and its answer",
   preference: "Something that was remembered",
-  digest: "What was known from earlier conversations",
-  everything: "Everything about you",
+  memory: "What was remembered of you",
   user: "Everything about you",
 };
 

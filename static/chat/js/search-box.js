@@ -13,6 +13,7 @@ const SPEAKERS = { user: "you", assistant: "assistant" };
  * @typedef {object} Found
  * @property {string} session
  * @property {string} title
+ * @property {string} message its id
  * @property {number} seq
  * @property {string} role
  * @property {string} at
@@ -20,7 +21,7 @@ const SPEAKERS = { user: "you", assistant: "assistant" };
  *
  * @typedef {object} SearchDependencies
  * @property {import("./api.js").Api} api
- * @property {(session: string, seq: number, words: string[]) => void} onOpen
+ * @property {(session: string, target: import("./found.js").Target) => void} onOpen
  * @property {() => void} onShow the region of sessions must be in sight
  */
 
@@ -122,7 +123,7 @@ export class SearchBox {
     const onClick = (/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
       event.preventDefault();
-      this.need.onOpen(found.session, found.seq, words);
+      this.need.onOpen(found.session, { seq: found.seq, words, message: found.message });
     };
     const speaker = SPEAKERS[/** @type {"user"} */ (found.role)] ?? found.role;
     return element(
