@@ -4,10 +4,12 @@ from django.urls import path, re_path
 
 from chat.api.assistants import AssistantList
 from chat.api.attachments import AttachmentDetail, AttachmentFile, AttachmentList
-from chat.api.memory import ClearMemory
-from chat.api.messages import BranchSelect, MessageList
-from chat.api.preferences import PreferenceDetail, PreferenceList
+from chat.api.memory import ClearMemory, DigestDetail, ForgetEverything, MemoryOverview
+from chat.api.messages import BranchSelect, MessageDetail, MessageList
+from chat.api.preferences import PreferenceAnswer, PreferenceDetail, PreferenceList
 from chat.api.problems import nothing_here
+from chat.api.receipts import ReceiptDetail, ReceiptList
+from chat.api.search import Search
 from chat.api.sessions import SessionDetail, SessionList
 from chat.api.streams import MessageEdit, TurnList, TurnRegenerate, TurnRetry, TurnStop
 from chat.api.turns import TurnContext, TurnDetail
@@ -21,6 +23,7 @@ urlpatterns = [
     path("sessions/", SessionList.as_view()),
     path(SESSION, SessionDetail.as_view()),
     path(f"{SESSION}messages/", MessageList.as_view()),
+    path(MESSAGE, MessageDetail.as_view()),
     path(f"{MESSAGE}edit/", MessageEdit.as_view()),
     path(f"{MESSAGE}select/", BranchSelect.as_view()),
     path(f"{SESSION}clear-memory/", ClearMemory.as_view()),
@@ -35,5 +38,12 @@ urlpatterns = [
     path("attachments/<uuid:attachment_id>/file/", AttachmentFile.as_view()),
     path("preferences/", PreferenceList.as_view()),
     path("preferences/<int:preference_id>/", PreferenceDetail.as_view()),
+    path("preferences/<int:preference_id>/answer/", PreferenceAnswer.as_view()),
+    path("memory/", MemoryOverview.as_view()),
+    path("memory/digest/", DigestDetail.as_view()),
+    path("memory/forget-everything/", ForgetEverything.as_view()),
+    path("receipts/", ReceiptList.as_view()),
+    path("receipts/<uuid:receipt_id>/", ReceiptDetail.as_view()),
+    path("search/", Search.as_view()),
     re_path("", nothing_here),
 ]

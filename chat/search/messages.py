@@ -10,35 +10,38 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from django.db.models import QuerySet
-
-from chat.models import ChatMessage, ChatSession, ChatTurn, SearchEntry, Tenant
-from chat.search import entries, without_engine
+from chat.models import ChatMessage, ChatSession, ChatTurn, SearchEntry
+from chat.search import entries
+from chat.search.asking import (
+    Found,
+    find,
+    find_for_staff,
+    is_supported,
+    notice,
+    notice_for,
+)
 from chat.search.engines import Engine, engine
 from chat.search.neighbours import Neighbourhood, is_indexed
-from chat.search.ranking import rank
-from chat.search.scopes import Scope
-from memory.words import question_tokens
 
-MOST_WORDS = 40  # of a question
-MOST_POSTINGS = 2_000  # entries that are looked at for one word, the newest ones
 BATCH = 500
 
-
-@dataclass(frozen=True)
-class Found:
-    """A message that was found, the session it is in, and how well it fits (higher is better)."""
-
-    session_id: uuid.UUID
-    message_id: uuid.UUID
-    seq: int
-    role: str
-    at: datetime
-    title: str
-    text: str
-    score: float
+__all__ = [
+    "Batch",
+    "Found",
+    "find",
+    "find_for_staff",
+    "index",
+    "index_answers",
+    "index_batch",
+    "index_session",
+    "is_supported",
+    "notice",
+    "notice_for",
+    "optimise",
+    "remove_messages",
+    "remove_session",
+]
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,6 @@ class Batch:
 
     messages: int
     through: int
-
-
-# --- Writing --------------------------------------------------------------------------------------
 
 
 def index(
@@ -227,84 +227,3 @@ def _forget_beside(words: Engine, around: Neighbourhood, ids: Sequence[uuid.UUID
         if each.pk in known:
             texts = [before.content or ""] if before is not None else []
             words.replace(known[each.pk], "previous", entries.beside_words(texts))
-
-
-# --- Asking ---------------------------------------------------------------------------------------
-
-
-def is_supported() -> bool:
-    """Whether this database has an index of words."""
-    return engine() is not None
-
-
-def notice() -> str | None:
-    """What people should know about searching on this database."""
-    return None if is_supported() else without_engine.NOTICE
-
-
-def find(
-    *,
-    tenant_id: int,
-    user_id: int,
-    question: str,
-    limit: int = 10,
-    session_id: uuid.UUID | None = None,
-    for_model: bool = False,
-) -> list[Found]:
-    """A person's own messages that fit `question` best: on all branches, in archived sessions too.
-
-    `for_model`: only what a model may be told of: on the chosen branch, after the forget line, not
-    redacted, in sessions with memory. A question without a word that counts finds nothing.
-    """
-    return _found(Scope((tenant_id,), user_id, session_id, for_model), question, limit)
-
-
-def find_for_staff(
-    *, tenants: QuerySet[Tenant] | None, question: str, limit: int = 50
-) -> list[Found]:
-    """Everybody's messages in `tenants` (None: in all) that fit `question` best."""
-    ids = None if tenants is None else tuple(tenants.order_by("pk").values_list("pk", flat=True))
-    return _found(Scope(ids), question, limit)
-
-
-def _found(scope: Scope, question: str, limit: int) -> list[Found]:
-    asked = question_tokens(question)[:MOST_WORDS]
-    if not asked or scope.is_empty or limit < 1:
-        return []
-    if (words := engine()) is None:
-        return _loaded(scope, without_engine.newest_with(scope, question, limit))
-    postings = words.postings(scope, asked, MOST_POSTINGS)
-    ranked = rank(postings, asked, _total(scope), MOST_POSTINGS)[:limit]
-    return _loaded(scope, {each.entry: each.score for each in ranked})
-
-
-def _total(scope: Scope) -> int:
-    """How many messages may be found; of everybody's, the highest id is near enough."""
-    if scope.user_id is None:
-        newest = SearchEntry.objects.order_by("-pk").values_list("pk", flat=True).first()
-        return newest or 0
-    return scope.entries().count()
-
-
-def _loaded(scope: Scope, scores: dict[int, float]) -> list[Found]:
-    """The messages of entries, in the order of `scores`; whose they are is asked of the session."""
-    rows = SearchEntry.objects.filter(pk__in=scores).select_related("message", "chat_session")
-    if scope.tenants is not None:
-        rows = rows.filter(chat_session__tenant__in=scope.tenants)
-    if scope.user_id is not None:
-        rows = rows.filter(chat_session__user=scope.user_id)
-    by_id = {row.pk: row for row in rows}
-    return [
-        Found(
-            session_id=row.chat_session_id,
-            message_id=row.message_id,
-            seq=row.seq,
-            role=row.message.role,
-            at=row.message.created_at,
-            title=row.chat_session.title,
-            text=row.message.content or "",
-            score=score,
-        )
-        for entry, score in scores.items()
-        if (row := by_id.get(entry)) is not None
-    ]

@@ -15,7 +15,8 @@ from chat.search.engines import Posting
 from chat.search.entries import COLUMNS
 
 WEIGHTS = {"own": 1.0, "previous": 0.5, "next": 0.25, "day": 0.5}
-TERM_WEIGHT, LENGTH_WEIGHT = 1.2, 0.75  # k1 and b of BM25, as usual
+TERM_WEIGHT = 1.2  # k1 of BM25, as usual
+LENGTH_WEIGHT = 0.25  # b; at the usual 0.75 short neighbours push aside what holds the words
 DAY = COLUMNS.index("day")
 
 _WEIGHT = [WEIGHTS[name] for name in COLUMNS]

@@ -19,6 +19,7 @@ from django.db.models.functions import Now
 from chat import leases, temporary
 from chat.models import ChatMessage, ChatSession
 from chat.retention.notes import Actor, note
+from chat.search.messages import index_session
 from chat.turns.inputs import first_title
 from memory import snapshots
 from memory.formats import without_kept
@@ -67,6 +68,7 @@ def import_messages(
         if chat_session.is_temporary:
             raise NotImportable(f"Session {session_id} is temporary: it stores no messages.")
         _append(chat_session, cleaned)
+        index_session(session_id, after=chat_session.next_seq - 1 - count)
         snapshots.drop(session_id)
         note("session.import", session_id, by or Actor())
     changed = sum(before != after for before, after in zip(kept, cleaned, strict=True))
