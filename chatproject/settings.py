@@ -266,6 +266,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "TurnStatus": "chat.models.ChatTurn.Status",
         "PreferenceStatus": "memory.models.UserPreference.Status",
+        "PreferenceOrigin": "memory.models.UserPreference.Origin",
+        "DigestOrigin": ["model", "user", "admin"],
         "PreferenceSwitch": ["active", "disabled"],
     },
 }

@@ -1,22 +1,26 @@
-"""Clearing what the model is told of a session."""
+"""What is remembered: seen at a glance, cleared for a session, forgotten altogether."""
 
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 
+from django.conf import settings
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chat import retention
+from chat import access, retention
 from chat.api import schema
 from chat.api.base import Endpoint
-from chat.api.bodies import Body
-from chat.api.payloads import preference_payload
-from chat.api.problems import FieldError, Invalid
+from chat.api.bodies import Body, CleanText, with_cleaned
+from chat.api.payloads import digest_payload, preference_payload, receipt_payload
+from chat.api.problems import FieldError, Invalid, shown
 from chat.models import ChatSession
 from chat.retention import UnknownPreferences
+from memory import digests, preferences
+from memory.models import UserDigest
 
 MOST_PREFERENCES = 1000
 
@@ -67,3 +71,83 @@ class ClearMemory(Endpoint):
 
 def left(chat_session: ChatSession) -> list[dict[str, object]]:
     return [preference_payload(each) for each in retention.preferences_from(chat_session)]
+
+
+# --- Across sessions ------------------------------------------------------------------------------
+
+
+class MemoryOverview(Endpoint):
+    @extend_schema(operation_id="read_memory", responses={200: schema.Memory, **schema.problems()})
+    def get(self, request: Request) -> Response:
+        """What is remembered of the asker across sessions, in numbers, and their digest."""
+        owner = self.tenant().pk, self.person.pk
+        counts = Counter(preferences.listed(*owner).values_list("status", flat=True))
+        row = digests.row_of(*owner)
+        return Response(
+            {
+                "enabled": settings.CHAT_MEMORY_ENABLED,
+                "preferences_mode": settings.CHAT_PREFERENCES_MODE,
+                "digest": digest_payload(row) if row is not None and row.text else None,
+                "preferences": {name: counts[name] for name in ("active", "proposed", "disabled")},
+            }
+        )
+
+
+class DigestChanges(Body):
+    text = CleanText(required=False, max_length=digests.LENGTH)
+    is_enabled = serializers.BooleanField(required=False)
+
+
+class DigestDetail(Endpoint):
+    @extend_schema(
+        operation_id="change_digest",
+        request=DigestChanges,
+        responses={200: schema.WrittenDigest, **schema.problems(400, 403, 404, 413)},
+    )
+    def patch(self, request: Request) -> Response:
+        """Write the digest, which no model changes from then on, or switch it off or on."""
+        owner = self.tenant().pk, self.person.pk
+        body = DigestChanges.read(request)
+        found = self.digest(owner)
+        if (text := body.validated_data.get("text")) is not None:
+            found = digests.edit(*owner, text)
+        if (enabled := body.validated_data.get("is_enabled")) is not None:
+            found = digests.set_enabled(*owner, enabled) or found
+        return Response(with_cleaned(digest_payload(found), body))
+
+    @extend_schema(
+        operation_id="delete_digest",
+        responses={200: schema.Deleted, **schema.problems(403, 404)},
+    )
+    def delete(self, request: Request) -> Response:
+        """Delete the digest; only what is said and summarised from now on makes another."""
+        owner = self.tenant().pk, self.person.pk
+        self.digest(owner)
+        receipt = retention.forget_digest(*owner, **self.actor())
+        return Response({"receipt": receipt_payload(receipt)})
+
+    def digest(self, owner: tuple[int, int]) -> UserDigest:
+        found = digests.row_of(*owner)
+        if found is None or not found.text:
+            raise access.NotFound("digest")
+        return found
+
+
+class ForgetOrder(Body):
+    confirm = serializers.CharField(help_text="The asker's user name.", trim_whitespace=False)
+
+
+class ForgetEverything(Endpoint):
+    @extend_schema(
+        operation_id="forget_everything",
+        request=ForgetOrder,
+        responses={200: schema.Deleted, **schema.problems(400, 403, 409, 413)},
+    )
+    def post(self, request: Request) -> Response:
+        """Forget all that is remembered of the asker. Transcripts stay; running answers end."""
+        typed = ForgetOrder.read(request).validated_data["confirm"]
+        if typed != self.person.get_username():
+            message = "Type your user name exactly as you sign in with it."
+            raise Invalid([FieldError("confirm", shown(typed), message)])
+        receipt = retention.forget_memory(self.tenant().pk, self.person.pk, **self.actor())
+        return Response({"receipt": receipt_payload(receipt)})

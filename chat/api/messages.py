@@ -8,10 +8,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chat import access, events
+from chat import access, events, retention
 from chat.api import schema
 from chat.api.base import Endpoint
 from chat.api.paging import SeqQuery, seq_page
+from chat.api.payloads import receipt_payload
+from chat.models import ChatSession
 from chat.turns import branches
 
 
@@ -32,6 +34,22 @@ class MessageList(Endpoint):
                 "has_after": page.has_after,
             }
         )
+
+
+class MessageDetail(Endpoint):
+    @extend_schema(
+        operation_id="delete_message",
+        responses={200: schema.DeletedPair, **schema.problems(403, 404, 409, 503)},
+    )
+    def delete(self, request: Request, session_id: uuid.UUID, message_id: uuid.UUID) -> Response:
+        """Delete a message of the asker with its answers; what followed stays."""
+        chat_session = self.chat_session(session_id)
+        try:
+            receipt = retention.forget_pair(chat_session.pk, message_id, **self.actor())
+        except retention.NoSuchMessage:
+            raise access.NotFound("message") from None
+        head = ChatSession.objects.filter(pk=chat_session.pk).values_list("head", flat=True).first()
+        return Response({"receipt": receipt_payload(receipt), "head": head})
 
 
 class BranchSelect(Endpoint):

@@ -50,6 +50,15 @@ class SessionPages(Pages):
         DateTimeField().to_python(position)
 
 
+class ReceiptPages(Pages):
+    """Receipts, the newest first."""
+
+    ordering = ("-created_at", "-id")
+
+    def check_position(self, position: str) -> None:
+        DateTimeField().to_python(position)
+
+
 class PreferencePages(Pages):
     """Preferences, the newest first."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from chat.models import Assistant, ChatSession
-from memory.models import UserPreference
+from chat.models import Assistant, ChatSession, DeletionReceipt
+from memory.models import UserDigest, UserPreference
 
 
 def assistant_payload(assistant: Assistant) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def session_payload(chat_session: ChatSession) -> dict[str, Any]:
 
 
 def preference_payload(preference: UserPreference) -> dict[str, Any]:
-    source = preference.source_session_id
+    session, seq = preference.source_session_id, preference.source_seq
     return {
         "id": preference.pk,
         "key": preference.key,
@@ -47,8 +48,41 @@ def preference_payload(preference: UserPreference) -> dict[str, Any]:
         "scope": preference.scope,
         "status": preference.status,
         "origin": preference.origin,
-        "source_session": str(source) if source is not None else None,
-        "source_seq": preference.source_seq,
+        "quote": preference.quote,
+        "source": {"session": str(session), "seq": seq} if session is not None else None,
+        "confidence": preference.confidence,
+        "expires_at": moment(preference.expires_at),
+        "last_used_at": moment(preference.last_used_at),
+        "superseded_by": preference.superseded_by_id,
         "created_at": preference.created_at.isoformat(),
         "updated_at": preference.updated_at.isoformat(),
     }
+
+
+def digest_payload(digest: UserDigest) -> dict[str, Any]:
+    return {
+        "id": digest.pk,
+        "text": digest.text,
+        "is_enabled": digest.is_enabled,
+        "origin": digest.origin,
+        "sources": len(digest.sources),
+        "updated_at": digest.updated_at.isoformat(),
+    }
+
+
+def receipt_payload(receipt: DeletionReceipt) -> dict[str, Any]:
+    pending = len(receipt.pending_removals.all())  # a list may have fetched them
+    return {
+        "id": str(receipt.pk),
+        "kind": receipt.kind,
+        "by": receipt.by,
+        "counts": receipt.counts,
+        "is_complete": not pending,
+        "pending": pending,
+        "verification": receipt.verification,
+        "created_at": receipt.created_at.isoformat(),
+    }
+
+
+def moment(when: datetime | None) -> str | None:
+    return when.isoformat() if when is not None else None

@@ -11,12 +11,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chat import access
+from chat import access, retention
 from chat.api import schema
 from chat.api.base import Endpoint
 from chat.api.bodies import Body, CleanText, OneLine, with_cleaned
 from chat.api.paging import PreferencePages
-from chat.api.payloads import preference_payload
+from chat.api.payloads import preference_payload, receipt_payload
 from chat.api.problems import Conflict, FieldError, Invalid, shown
 from chat.models import ChatSession, Tenant
 from chat.turns import policies
@@ -52,7 +52,7 @@ class PreferenceList(Endpoint):
         responses={200: schema.Preferences, **schema.problems(400)},
     )
     def get(self, request: Request) -> Response:
-        """The asker's preferences, active and disabled, the newest first."""
+        """The asker's preferences, active, proposed and disabled, the newest first."""
         pages = PreferencePages()
         mine = preferences.listed(self.tenant().pk, self.person.pk)
         rows = pages.paginate_queryset(mine, request, view=self) or []
@@ -139,12 +139,34 @@ class PreferenceDetail(Endpoint):
         return Response(with_cleaned(preference_payload(found), body))
 
     @extend_schema(
-        operation_id="delete_preference", responses={204: None, **schema.problems(403, 404)}
+        operation_id="delete_preference",
+        responses={200: schema.Deleted, **schema.problems(403, 404)},
     )
     def delete(self, request: Request, preference_id: int) -> Response:
-        """Forget a preference for good."""
+        """Forget a preference for good, in what was sent to models too."""
         try:
-            preferences.delete(*self.owner(), preference_id)
+            receipt = retention.forget_preference(*self.owner(), preference_id, **self.actor())
         except UserPreference.DoesNotExist:
             raise access.NotFound("preference") from None
-        return Response(status=204)
+        return Response({"receipt": receipt_payload(receipt)})
+
+
+class AnswerBody(Body):
+    keep = serializers.BooleanField(help_text="false: delete it, and do not propose it again.")
+
+
+class PreferenceAnswer(Endpoint):
+    @extend_schema(
+        operation_id="answer_preference",
+        request=AnswerBody,
+        responses={200: schema.AnsweredPreference, **schema.problems(400, 403, 404, 413)},
+    )
+    def post(self, request: Request, preference_id: int) -> Response:
+        """Keep or refuse a proposal. What was answered before stays as it is."""
+        owner = self.tenant().pk, self.person.pk
+        keep = AnswerBody.read(request).validated_data["keep"]
+        try:
+            kept = preferences.answer(*owner, preference_id, keep)
+        except UserPreference.DoesNotExist:
+            raise access.NotFound("preference") from None
+        return Response({"preference": preference_payload(kept) if kept is not None else None})

@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import OpenApiResponse, extend_schema_field
 from rest_framework import serializers
 
-from chat.models import ChatMessage, ChatSession, ChatTurn
+from chat.models import ChatMessage, ChatSession, ChatTurn, DeletionReceipt
 from memory.models import UserPreference
 
 
@@ -244,6 +244,11 @@ class Context(Shape):
 # --- Memory ---------------------------------------------------------------------------------------
 
 
+class PreferenceSource(Shape):
+    session = serializers.UUIDField()
+    seq = serializers.IntegerField(allow_null=True, help_text="Of the message in it.")
+
+
 class Preference(Shape):
     id = serializers.IntegerField()
     key = serializers.CharField()
@@ -251,8 +256,16 @@ class Preference(Shape):
     scope = serializers.CharField(help_text="all, or the slug of an assistant.")
     status = serializers.ChoiceField(UserPreference.Status.choices)
     origin = serializers.ChoiceField(UserPreference.Origin.choices)
-    source_session = serializers.UUIDField(allow_null=True)
-    source_seq = serializers.IntegerField(allow_null=True)
+    quote = serializers.CharField(help_text="The words that it was taken from; may be empty.")
+    source = PreferenceSource(  # type: ignore[assignment]  # the name is Serializer's too
+        allow_null=True, help_text="null: written by hand, or its session is gone."
+    )
+    confidence = serializers.FloatField(allow_null=True, help_text="0 to 1, of an extraction.")
+    expires_at = serializers.DateTimeField(allow_null=True)
+    last_used_at = serializers.DateTimeField(
+        allow_null=True, help_text="The newest request that carried it."
+    )
+    superseded_by = serializers.IntegerField(allow_null=True)
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
 
@@ -271,3 +284,77 @@ class SessionPreferences(Shape):
 
 class ClearedMemory(SessionPreferences):
     memory_starts_after = serializers.IntegerField()
+
+
+class AnsweredPreference(Shape):
+    preference = Preference(allow_null=True, help_text="null: it was refused and is gone.")
+
+
+class Digest(Shape):
+    """Who the user is and what they are busy with, made from summaries of their sessions."""
+
+    id = serializers.IntegerField()
+    text = serializers.CharField()
+    is_enabled = serializers.BooleanField()
+    origin = serializers.ChoiceField(["model", "user", "admin"])
+    sources = serializers.IntegerField(help_text="Sessions that it was made from.")
+    updated_at = serializers.DateTimeField()
+
+
+class WrittenDigest(Digest, Cleaned):
+    pass
+
+
+class PreferenceCounts(Shape):
+    active = serializers.IntegerField()
+    proposed = serializers.IntegerField()
+    disabled = serializers.IntegerField()
+
+
+class Memory(Shape):
+    enabled = serializers.BooleanField(help_text="false: switched off for the whole installation.")
+    preferences_mode = serializers.ChoiceField(
+        ["confirm", "auto", "off"], help_text="What becomes of what is found in messages."
+    )
+    digest = Digest(allow_null=True)
+    preferences = PreferenceCounts()
+
+
+# --- Receipts -------------------------------------------------------------------------------------
+
+
+@extend_schema_field({"type": "object", "additionalProperties": {"type": "integer"}})
+class Counts(serializers.JSONField):
+    pass
+
+
+@extend_schema_field({"type": "object", "nullable": True, "additionalProperties": True})
+class Verification(serializers.JSONField):
+    pass
+
+
+class Receipt(Shape):
+    """What one deletion removed. It names nobody."""
+
+    id = serializers.UUIDField()
+    kind = serializers.ChoiceField(DeletionReceipt.Kind.choices)
+    by = serializers.ChoiceField(DeletionReceipt.By.choices)
+    counts = Counts(help_text="How many went, by place.")
+    is_complete = serializers.BooleanField(help_text="Nothing is still to be removed elsewhere.")
+    pending = serializers.IntegerField(help_text="What is still to be removed elsewhere.")
+    verification = Verification(allow_null=True, help_text="What a later search found, by place.")
+    created_at = serializers.DateTimeField()
+
+
+class Receipts(CursorPage):
+    results = Receipt(many=True)
+
+
+class Deleted(Shape):
+    receipt = Receipt()
+
+
+class DeletedPair(Deleted):
+    head = serializers.UUIDField(
+        allow_null=True, help_text="The newest message of the branch that is shown now."
+    )

@@ -16,7 +16,7 @@ from chat.api import schema
 from chat.api.base import Endpoint
 from chat.api.bodies import MAX_INTEGER, Body, OneLine, with_cleaned
 from chat.api.paging import SessionPages
-from chat.api.payloads import session_payload
+from chat.api.payloads import receipt_payload, session_payload
 from chat.api.problems import Conflict, FieldError, Invalid, shown
 from chat.models import Assistant, ChatSession
 
@@ -127,12 +127,13 @@ class SessionDetail(Endpoint):
         return Response(with_cleaned(session_payload(chat_session), body))
 
     @extend_schema(
-        operation_id="delete_session", responses={204: None, **schema.problems(403, 404)}
+        operation_id="delete_session",
+        responses={200: schema.Deleted, **schema.problems(403, 404)},
     )
     def delete(self, request: Request, session_id: uuid.UUID) -> Response:
         """Delete a session for good, with everything that derives from it. Preferences stay."""
-        retention.delete_session(self.chat_session(session_id).pk, **self.actor())
-        return Response(status=204)
+        receipt = retention.forget_session(self.chat_session(session_id).pk, **self.actor())
+        return Response({"receipt": receipt_payload(receipt)})
 
 
 def change(chat_session: ChatSession, changes: dict[str, Any]) -> None:

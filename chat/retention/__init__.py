@@ -8,9 +8,13 @@ from chat.retention.forgetting import (
     Cleared,
     UnknownPreferences,
     clear_memory,
+    forget_digest,
+    forget_memory,
     preferences_from,
 )
 from chat.retention.idle_sessions import CleanupReport, TenantCleanup, cleanup
+from chat.retention.pairs import NoSuchMessage, forget_pair
+from chat.retention.people import forget_user
 from chat.retention.places import Removed
 from chat.retention.preferences import forget_preference
 from chat.retention.reaping import reap_turns
@@ -21,14 +25,19 @@ delete_session = forget_session
 __all__ = [
     "CleanupReport",
     "Cleared",
+    "NoSuchMessage",
     "Removed",
     "TenantCleanup",
     "UnknownPreferences",
     "cleanup",
     "clear_memory",
     "delete_session",
+    "forget_digest",
+    "forget_memory",
+    "forget_pair",
     "forget_preference",
     "forget_session",
+    "forget_user",
     "preferences_from",
     "reap_turns",
     "remove_forgotten",

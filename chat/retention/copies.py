@@ -14,7 +14,7 @@ from django.db.models import F, Q, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
-from chat import dues
+from chat import dues, records
 from chat.models import (
     ChatMessage,
     ChatSession,
@@ -120,17 +120,17 @@ def empty_digest(session_id: uuid.UUID) -> Gone:
 
 def drop_sent(session_id: uuid.UUID, messages: dict[uuid.UUID, int]) -> Gone:
     """Take verbatim texts and the proof out of the records of a session that held messages."""
-    ids, parts, records = {str(each) for each in messages}, [], []
+    ids, parts, found = {str(each) for each in messages}, list[uuid.UUID](), list[uuid.UUID]()
     seqs = set(messages.values())
     rows = ContextRecord.objects.filter(chat_session=session_id).order_by()
     for pk, manifest, layout in rows.values_list("pk", "manifest", "layout").iterator(BATCH):
         if held(manifest, layout, ids, seqs):
-            records.append(pk)
-            parts += [entry[2] for entry in layout if entry[1] in ("part", "whole")]
-    for start in range(0, len(records), BATCH):
-        batch = records[start : start + BATCH]
+            found.append(pk)
+            parts += [entry[2] for entry in layout if _is_kept(entry)]
+    for start in range(0, len(found), BATCH):
+        batch = found[start : start + BATCH]
         ContextRecord.objects.filter(pk__in=batch).update(proof="")
-    return gone(context_parts=drop_parts(parts), proofs=len(records))
+    return gone(context_parts=drop_parts(parts), proofs=len(found))
 
 
 def held(manifest: Any, layout: Any, ids: Collection[str], seqs: Collection[int]) -> bool:
@@ -158,6 +158,24 @@ def drop_keys(tenant_id: int, user_id: int, preference_ids: Collection[int]) -> 
                 ContextRecord.objects.filter(pk=pk).update(manifest=manifest)
                 count += 1
     return count
+
+
+def drop_digest_blocks(tenant_id: int, user_id: int) -> int:
+    """Delete what was sent of a person's digest, whoever wrote it; how many texts."""
+    sent = ContextRecord.objects.filter(
+        chat_session__tenant=tenant_id, chat_session__user=user_id
+    ).annotate(text=Cast("manifest", TextField()))
+    parts: list[uuid.UUID] = []
+    naming = sent.filter(text__contains='"digest": {').order_by()
+    for manifest, layout in naming.values_list("manifest", "layout").iterator(BATCH):
+        lines = zip(manifest["parts"], layout, strict=True)
+        parts += [entry[2] for line, entry in lines if line.get("digest") and _is_kept(entry)]
+    return drop_parts(parts)
+
+
+def _is_kept(entry: Sequence[str]) -> bool:
+    """Whether a record keeps this message verbatim."""
+    return entry[1] in (records.PART, records.WHOLE)
 
 
 def _preferences_in(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -23,7 +23,7 @@ from chat.models import (
     ModelCall,
     SessionTombstone,
 )
-from chat.retention import copies, places, receipts, removals
+from chat.retention import copies, exports, places, receipts, removals
 from chat.retention.notes import Actor, note
 from chat.retention.places import SESSION_PLACES
 from chat.retention.receipts import Gone, Kind, Subject, gone
@@ -57,10 +57,12 @@ def erase(session_id: uuid.UUID, by: Actor, only_if: Q) -> tuple[Gone, Subject]:
     tenant_id, user_id = ChatSession.objects.values_list("tenant", "user").get(pk=session_id)
     taken = copies.empty_digest(session_id) + copies.drop(elsewhere)
     taken += leave_preferences(session_id) + outside_of_tables(session_id)
+    taken += exports.drop_holding(tenant_id, session_id)
     places.loosen(ChatMessage.objects.filter(chat_session=session_id))
     # Calls to models are kept, without what they were for: they were paid.
     ModelCall.objects.filter(chat_session=session_id).update(chat_session=None)
-    taken += Gone(places.empty(SESSION_PLACES, session_id)) + drop_reasons(session_id)
+    rows = places.empty(SESSION_PLACES, session_id)
+    taken += Gone(rows, removals.of_index(rows)) + drop_reasons(session_id)
     SessionTombstone.objects.get_or_create(pk=session_id)
     note("session.delete", session_id, by)
     frame = {"type": "session.deleted", "session": str(session_id)}

@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from chat import events, leases
-from chat.models import ChatSession
+from chat.models import ChatSession, DeletionReceipt
 from chat.retention import copies, receipts, removals
-from chat.retention.notes import Actor, note
+from chat.retention.notes import Actor, note, note_about
 from chat.retention.preferences import drop_preference
-from chat.retention.receipts import Gone, gone
-from memory import preferences, summaries
+from chat.retention.receipts import Gone, Kind, Subject, gone
+from memory import digests, preferences, summaries
 from memory.models import UserPreference
 
 ATTEMPTS = 3  # somebody may start a turn between the end of one and our transaction
@@ -62,14 +62,21 @@ def clear_memory(
     `leases.Busy` when turns keep running, `leases.Gone` when there is no such session,
     `UnknownPreferences` when one of `delete_preferences` did not come from it.
     """
-    refuse_unknown(session_id, set(delete_preferences))
+    unwanted = set(delete_preferences)
+    refuse_unknown(session_id, unwanted)
+    line, _ = clear(session_id, unwanted, Actor(actor, reason, ip), timeout)
+    return Cleared(line, len(unwanted))
+
+
+def clear(session_id: uuid.UUID, unwanted: set[int], by: Actor, timeout: float) -> tuple[int, Gone]:
+    """Draw the line once nothing runs: where it is, and what went."""
     attempts = ATTEMPTS
     while True:
         leases.quiesce(session_id, timeout)
         attempts -= 1
         try:
             with transaction.atomic():
-                return draw_line(session_id, set(delete_preferences), Actor(actor, reason, ip))
+                return draw_line(session_id, unwanted, by)
         except leases.Busy:
             if not attempts:
                 raise
@@ -84,7 +91,7 @@ def refuse_unknown(session_id: uuid.UUID, wanted: set[int]) -> None:
         raise UnknownPreferences(unknown)
 
 
-def draw_line(session_id: uuid.UUID, unwanted: set[int], by: Actor) -> Cleared:
+def draw_line(session_id: uuid.UUID, unwanted: set[int], by: Actor) -> tuple[int, Gone]:
     leases.lock_idle(
         session_id,
         memory_starts_after=F("next_seq") - 1,
@@ -97,7 +104,7 @@ def draw_line(session_id: uuid.UUID, unwanted: set[int], by: Actor) -> Cleared:
     line = chat_session.memory_starts_after
     frame = {"type": "memory.cleared", "session": str(session_id), "memory_starts_after": line}
     transaction.on_commit(partial(events.publish_from_thread, session_id, frame))
-    return Cleared(line, len(unwanted))
+    return line, taken
 
 
 def drop_memory(session_id: uuid.UUID) -> Gone:
@@ -113,3 +120,69 @@ def delete_preferences_from(chat_session: ChatSession, unwanted: set[int]) -> Go
     owner = chat_session.tenant_id, chat_session.user_id
     taken = [drop_preference(*owner, each, offer_older=True) for each in list(found)]
     return sum(taken, Gone())
+
+
+# --- Everything that is remembered of a person ----------------------------------------------------
+
+
+def forget_memory(
+    tenant_id: int,
+    user_id: int,
+    *,
+    actor: Any = None,
+    reason: str = "",
+    ip: str | None = None,
+    timeout: float = 20.0,
+) -> DeletionReceipt:
+    """Forget everything that is remembered of a person in a tenant; transcripts stay.
+
+    The memory of each session is cleared, and preferences and the digest are deleted. As
+    `clear_memory` it stops what runs, and raises `leases.Busy` when something keeps running; what
+    it did until then is done.
+    """
+    acts = Actor(actor, reason, ip)
+    taken = Gone()
+    for session_id in list(with_memory(tenant_id, user_id)):
+        try:
+            taken += clear(session_id, set(), acts, timeout)[1]
+        except leases.Gone:
+            continue  # deleted meanwhile
+    with transaction.atomic():
+        rows = preferences.listed(tenant_id, user_id, statuses=UserPreference.Status.values)
+        for preference_id in list(rows.values_list("pk", flat=True)):
+            if rows.filter(pk=preference_id).exists():  # not gone with what superseded it
+                taken += drop_preference(tenant_id, user_id, preference_id)
+        taken += drop_digest(tenant_id, user_id)
+        note_about("memory.forget", "user", str(user_id), acts)
+        subject = Subject(Kind.MEMORY, user_id, user_id, tenant_id)
+        return receipts.write(subject, taken, acts)
+
+
+def forget_digest(
+    tenant_id: int,
+    user_id: int,
+    *,
+    actor: Any = None,
+    reason: str = "",
+    ip: str | None = None,
+) -> DeletionReceipt:
+    """Delete the digest and what was sent of it; only summaries from now on make another."""
+    acts = Actor(actor, reason, ip)
+    with transaction.atomic():
+        taken = drop_digest(tenant_id, user_id)
+        note_about("digest.delete", "user", str(user_id), acts)
+        subject = Subject(Kind.MEMORY, f"digest:{tenant_id}:{user_id}", user_id, tenant_id)
+        return receipts.write(subject, taken, acts)
+
+
+def drop_digest(tenant_id: int, user_id: int) -> Gone:
+    taken = gone(context_parts=copies.drop_digest_blocks(tenant_id, user_id))
+    return taken + gone(digests=int(digests.delete(tenant_id, user_id)))
+
+
+def with_memory(tenant_id: int, user_id: int) -> QuerySet[ChatSession, uuid.UUID]:
+    """Sessions of which a model could still be told something."""
+    mine = ChatSession.objects.filter(tenant=tenant_id, user=user_id)
+    told = Q(next_seq__gt=F("memory_starts_after") + 1)
+    kept = Q(summaries__isnull=False) | Q(memory_snapshot__isnull=False)
+    return mine.filter(told | kept).order_by("pk").distinct().values_list("pk", flat=True)

@@ -23,13 +23,13 @@ from chat.models import (
     FollowUp,
     ReviewNote,
     ReviewScore,
-    SearchEntry,
 )
-from chat.retention import copies, places, receipts, removals
+from chat.retention import copies, exports, places, receipts, removals
 from chat.retention.notes import Actor, note_about
 from chat.retention.places import Place
 from chat.retention.preferences import drop_preference
-from chat.retention.receipts import Gone, Kind, Subject
+from chat.retention.receipts import Gone, Kind, Subject, gone
+from chat.search import messages as search
 from chat.turns.inputs import first_title
 from memory.models import UserPreference
 
@@ -103,6 +103,9 @@ def take_out(pair: Pair, chat_session: ChatSession) -> Gone:
     taken = copies.forget_in_memory(pair.session_id, pair.messages)
     taken += copies.drop(copies.from_session(pair.session_id, set(pair.messages.values())))
     taken += drop_preferences(pair, chat_session) + drop_images(pair)
+    taken += exports.drop_holding(chat_session.tenant_id, pair.session_id)
+    taken += gone(search_entries=search.remove_messages(list(pair.messages)))
+    taken += Gone(pending=removals.of_index(taken.rows))
     count, on_path = pair.rows.count(), pair.rows.filter(is_on_path=True).count()
     close_gap(pair)
     ChatSession.objects.filter(pk=pair.session_id, head__in=list(pair.messages)).update(head=None)
@@ -130,7 +133,6 @@ PAIR_PLACES = (
     Place("review_notes", lambda pair: ReviewNote.objects.filter(turn__in=pair.turns)),
     Place("context_records", lambda pair: ContextRecord.objects.filter(turn__in=pair.turns)),
     Place("derived_texts", lambda pair: DerivedText.objects.filter(message__in=pair.rows)),
-    Place("search_entries", lambda pair: SearchEntry.objects.filter(message__in=pair.rows)),
     Place("attachments", lambda pair: Attachment.objects.filter(message__in=pair.rows)),
     Place("turns", lambda pair: ChatTurn.objects.filter(pk__in=pair.turns)),
     Place("messages", lambda pair: pair.rows),

@@ -88,12 +88,14 @@ def in_words(receipt: DeletionReceipt) -> str:
 
 def follow(pending: Sequence[PendingRemoval], receipt: DeletionReceipt | None = None) -> None:
     """Try what is pending once the transaction commits, and again later if that fails."""
+    pending = [each for each in pending if each.pk is not None]  # what is done has none
     if not pending:
         return
     if receipt is not None:
         ids = [each.pk for each in pending]
         PendingRemoval.objects.filter(pk__in=ids).update(receipt=receipt)
     for each in pending:
-        transaction.on_commit(partial(removals.carry_out, each))
+        if each.kind != PendingRemoval.Kind.INDEX:  # merging an index takes a while
+            transaction.on_commit(partial(removals.carry_out, each))
     # Whatever the first attempt leaves, if the process lives to make it, is tried again.
     dues.mark(FollowUp.Kind.REMOVALS, "all", delay=removals.RETRY_SECONDS)

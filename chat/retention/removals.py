@@ -8,12 +8,15 @@ import uuid
 from django.conf import settings
 from django.core.cache import cache
 from django.core.files.storage import default_storage
+from django.db import connection
 from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
 from chat import attachments, temporary
 from chat.limits import CACHE_AWAY
 from chat.models import Attachment, PendingRemoval
+from chat.retention.places import Removed
+from chat.search import messages as search
 from memory import snapshots
 from memory.stores import RevisionConflict
 from memory.stores.cache import NotStored
@@ -45,6 +48,13 @@ def of_snapshot(session_id: uuid.UUID) -> tuple[PendingRemoval, ...]:
     return (PendingRemoval.objects.create(kind=Kind.CACHE, name=f"{WINDOW}{session_id}"),)
 
 
+def of_index(removed: Removed) -> tuple[PendingRemoval, ...]:
+    """Where words of entries that went stay in the files of the index until it is merged."""
+    if not removed.rows.get("search_entries") or connection.vendor != "sqlite":
+        return ()
+    return (PendingRemoval.objects.create(kind=Kind.INDEX, name="search"),)
+
+
 def drop_snapshot(session_id: uuid.UUID) -> tuple[int, tuple[PendingRemoval, ...]]:
     """Delete the snapshot of a session wherever it is: how many rows, and what must still go."""
     return snapshots.drop(session_id), of_snapshot(session_id)
@@ -72,7 +82,9 @@ def carry_out(pending: PendingRemoval) -> bool:
 
 def remove(pending: PendingRemoval) -> None:
     """Remove it; what is not there is gone already."""
-    if pending.kind == Kind.FILE:
+    if pending.kind == Kind.INDEX:
+        search.optimise()
+    elif pending.kind == Kind.FILE:
         default_storage.delete(pending.name)
     elif pending.kind == Kind.CACHE and pending.name.startswith(WINDOW):
         store = import_string(settings.CHAT_MEMORY_STORE)()
@@ -84,6 +96,15 @@ def remove(pending: PendingRemoval) -> None:
 
 
 def retry() -> tuple[int, int]:
-    """Try everything that is still to be removed: how many went, how many stay."""
-    done = [carry_out(pending) for pending in PendingRemoval.objects.order_by("pk")]
+    """Try everything that is still to be removed: how many went, how many stay.
+
+    The index is merged once for all that wait for it.
+    """
+    waiting = list(PendingRemoval.objects.order_by("pk"))
+    done = [carry_out(pending) for pending in waiting if pending.kind != Kind.INDEX]
+    if index := [pending for pending in waiting if pending.kind == Kind.INDEX]:
+        is_merged = carry_out(index[0])
+        if is_merged:
+            PendingRemoval.objects.filter(pk__in=[each.pk for each in index[1:]]).delete()
+        done += [is_merged] * len(index)
     return done.count(True), done.count(False)

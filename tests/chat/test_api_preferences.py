@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from chat import retention
 from chat.models import ChatSession
@@ -51,8 +53,12 @@ def test_a_preference_is_stored_and_shown(api: Api) -> None:
         "scope": "all",
         "status": "active",
         "origin": "user",
-        "source_session": None,
-        "source_seq": None,
+        "quote": "",
+        "source": None,
+        "confidence": None,
+        "expires_at": None,
+        "last_used_at": None,
+        "superseded_by": None,
         "created_at": made.created_at.isoformat(),
         "updated_at": made.updated_at.isoformat(),
     }
@@ -72,7 +78,7 @@ def test_a_preference_said_in_a_session_says_where(api: Api, alice: Any) -> None
     chat_session = builders.chat_session(alice)
     builders.exchange(chat_session)
     shown = write(api, session=str(chat_session.pk)).json()
-    assert (shown["source_session"], shown["source_seq"]) == (str(chat_session.pk), 2)
+    assert shown["source"] == {"session": str(chat_session.pk), "seq": 2}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -242,7 +248,13 @@ def test_a_deleted_preference_is_gone_and_the_session_it_came_from_stays(
     chat_session = builders.chat_session(alice)
     made = write(api, session=str(chat_session.pk)).json()
     response = api.delete(f"/preferences/{made['id']}/")
-    assert (response.status_code, response.content) == (204, b"")
+    receipt = response.json()["receipt"]
+    assert (response.status_code, receipt["kind"], receipt["by"], receipt["counts"]) == (
+        200,
+        "preference",
+        "owner",
+        {"preferences": 1},
+    )
     assert api.delete(f"/preferences/{made['id']}/").status_code == 404
     assert (stored(), ChatSession.objects.count()) == ([], 1)
 
@@ -252,8 +264,71 @@ def test_a_preference_outlives_its_session(api: Api, alice: Any) -> None:
     write(api, session=str(chat_session.pk))
     api.delete(f"/sessions/{chat_session.pk}/")
     (shown,) = api.get("/preferences/").json()["results"]
-    assert (shown["text"], shown["source_session"], shown["source_seq"]) == ("formal", None, None)
+    assert (shown["text"], shown["source"]) == ("formal", None)
 
 
 def test_a_number_that_no_preference_can_have_is_not_found(api: Api) -> None:
     assert api.delete(f"/preferences/{10**30}/").status_code == 404
+
+
+# --- Proposals ------------------------------------------------------------------------------------
+
+
+def proposal(person: Any, text: str = "Lives in Lisbon.", **fields: Any) -> UserPreference:
+    tenant = builders.tenant("default")
+    return preferences.remember(
+        tenant.pk, person.pk, "all", "city", text, origin="chat", status="proposed", **fields
+    )
+
+
+def answer(api: Api, preference_id: int, keep: Any) -> Any:
+    return api.post(f"/preferences/{preference_id}/answer/", {"keep": keep})
+
+
+def test_a_proposal_is_listed_and_kept(api: Api, alice: Any) -> None:
+    builders.preference(alice, "city", "Lives in Berlin.")
+    proposed = proposal(alice, quote="I moved to Lisbon", confidence=0.5)
+    (first, _) = api.get("/preferences/").json()["results"]
+    assert (first["id"], first["status"], first["quote"], first["confidence"]) == (
+        proposed.pk,
+        "proposed",
+        "I moved to Lisbon",
+        0.5,
+    )
+    kept = answer(api, proposed.pk, True)
+    assert (kept.status_code, kept.json()["preference"]["status"]) == (200, "active")
+    assert [row[1::2] for row in stored()] == [
+        ("Lives in Berlin.", "superseded"),
+        ("Lives in Lisbon.", "active"),
+    ]
+
+
+def test_a_refused_proposal_is_gone(api: Api, alice: Any) -> None:
+    proposed = proposal(alice)
+    refused = answer(api, proposed.pk, False)
+    assert (refused.status_code, refused.json()) == (200, {"preference": None})
+    assert stored() == []
+    assert answer(api, proposed.pk, False).status_code == 404
+
+
+@pytest.mark.parametrize("keep", [None, "perhaps", 2, [], {}])
+def test_an_answer_is_yes_or_no(api: Api, alice: Any, keep: Any) -> None:
+    proposed = proposal(alice)
+    assert list(field_errors(answer(api, proposed.pk, keep))) == ["keep"]
+    assert [row[3] for row in stored()] == ["proposed"]
+
+
+def test_nobody_answers_or_deletes_for_somebody_else_and_cannot_tell(api: Api, alice: Any) -> None:
+    theirs = proposal(builders.user())
+    answers = []
+    for preference_id in (theirs.pk, theirs.pk + 1000):
+        with CaptureQueriesContext(connection) as queries:
+            refused = [
+                answer(api, preference_id, True),
+                api.delete(f"/preferences/{preference_id}/"),
+            ]
+        answers.append((len(queries), [(each.status_code, each.json()) for each in refused]))
+    assert answers[0] == answers[1]
+    assert [status for status, _ in answers[0][1]] == [404, 404]
+    theirs.refresh_from_db()
+    assert theirs.status == "proposed"

@@ -382,7 +382,10 @@ def test_a_deleted_session_is_gone_for_good(
     chat_session, other = builders.chat_session(alice), builders.chat_session(alice)
     builders.exchange(chat_session)
     response = api.delete(path(chat_session))
-    assert (response.status_code, response.content) == (204, b"")
+    receipt = response.json()["receipt"]
+    assert (response.status_code, receipt["kind"], receipt["by"]) == (200, "session", "owner")
+    assert receipt["counts"] == {"messages": 2, "sessions": 1, "turns": 1}
+    assert (receipt["is_complete"], receipt["pending"]) == (True, 0)
     assert api.get(path(chat_session)).status_code == 404
     assert api.delete(path(chat_session)).status_code == 404
     assert [row["id"] for row in api.get("/sessions/").json()["results"]] == [str(other.pk)]
@@ -402,7 +405,7 @@ def test_whatever_a_proxy_says_of_the_address_deletion_works(
 ) -> None:
     chat_session = builders.chat_session(alice)
     api.client.defaults["REMOTE_ADDR"] = address
-    assert api.delete(path(chat_session)).status_code == 204
+    assert api.delete(path(chat_session)).status_code == 200
     assert AuditEvent.objects.get().ip == kept
 
 
@@ -427,7 +430,9 @@ def test_the_dialog_lists_the_preferences_that_came_from_the_session(api: Api, a
     mine = preference(chat_session, "style")
     preference(builders.chat_session(alice), "elsewhere")
     listed = api.get(path(chat_session, "clear-memory/")).json()["preferences"]
-    assert [(row["id"], row["key"], row["source_seq"]) for row in listed] == [(mine.pk, "style", 1)]
+    assert [(row["id"], row["key"], row["source"]) for row in listed] == [
+        (mine.pk, "style", {"session": str(chat_session.pk), "seq": 1})
+    ]
 
 
 def test_clearing_answers_with_the_line_and_what_stayed(api: Api, alice: Any) -> None:
