@@ -70,15 +70,32 @@ def prepare(
     return replace(begun, frames=(accepted, *begun.frames, *placed.frames))
 
 
-def what_if(turn: ChatTurn, **changes: Any) -> Assembled:
+def what_if(
+    turn: ChatTurn,
+    *,
+    assistant: Assistant | None = None,
+    lines: tuple[int, int] | None = None,
+    **changes: Any,
+) -> Assembled:
     """What the turn would send now under another memory policy; nothing is written or called.
 
-    `changes` are fields of `MemoryPolicy`. Prompt, endpoint, preferences and passages are
-    today's.
+    `changes` are fields of `MemoryPolicy`; `assistant` takes the place of the session's, `lines`
+    that of its forget line and its pause line. Prompt, endpoint, preferences and passages are
+    today's. `Refused` for a turn whose input is not on the chosen branch.
     """
     chat_session = ChatSession.objects.select_related("assistant__endpoint").get(
         pk=turn.chat_session_id
     )
+    if not turn.input.is_on_path:
+        raise Refused(
+            "other_branch",
+            f"Turn {turn.number} answers a message of another branch than the chosen one, and only"
+            " the chosen one can be assembled anew.",
+        )
+    if assistant is not None:
+        chat_session.assistant = assistant
+    if lines is not None:
+        chat_session.memory_starts_after, chat_session.idle_line = lines
     turn.chat_session = chat_session
     branch = ChatMessage.objects.filter(chat_session=chat_session, is_on_path=True)
     before = branch.filter(seq__lt=turn.input.seq).order_by("-seq").values_list("seq", flat=True)
@@ -212,8 +229,11 @@ def _with_images(
 ) -> tuple[TurnMemory, dict[str, str]]:
     """What memory gave, as far as its images can be sent, and those images by attachment."""
     sees = assistant.endpoint.supports_vision
-    window, urls = images.for_request(session_id, memory.window, memory.current, sees=sees)
-    return replace(memory, window=window), urls
+    older = len(memory.awaiting)
+    whole = replace(memory.window, messages=(*memory.awaiting, *memory.window.messages))
+    shown, urls = images.for_request(session_id, whole, memory.current, sees=sees)
+    window = replace(shown, messages=shown.messages[older:])
+    return replace(memory, window=window, awaiting=shown.messages[:older]), urls
 
 
 def _assemble(

@@ -22,6 +22,7 @@ from chat.attachments import BadImage, check
 from chat.attachments.checking import LONGEST_SIDE
 from chat.attachments.files import clean_name
 from chat.models import (
+    Assistant,
     Attachment,
     ChatMessage,
     ChatSession,
@@ -364,6 +365,18 @@ async def test_the_oldest_images_are_left_out_where_a_request_would_hold_too_man
     assert sent[1] == "one\n\n[1 image was left out: there was no room in the request.]"
     assert sent[3] == shown("two", PNG)
     assert sent[5] == shown("three", PNG)
+
+
+async def test_images_of_messages_that_wait_for_a_summary_are_sent_with_them(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, settings: Any
+) -> None:
+    settings.CHAT_MEMORY_SUMMARIZE_ENABLED = True
+    settings.CHAT_MEMORY_MAX_MESSAGES = 2
+    await Assistant.objects.aupdate(summarize=True)
+    for text in ("one", "two", "three"):
+        await run_order(with_images(chat_session, text, await upload(chat_session)))
+    sent = [each["content"] for each in fake_endpoint.requests[-1].body["messages"]]
+    assert (sent[1], sent[3]) == (shown("one", PNG), shown("two", PNG))
 
 
 async def test_regenerating_and_editing_keep_the_images(
