@@ -185,7 +185,7 @@ class ExportJobAdmin(ReadOnly, GuardedContent, Scoped, LargeList):
             "rows_inline": settings.CHAT_EXPORT_ROWS_INLINE,
             "hours": settings.CHAT_EXPORT_HOURS,
         }
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         status = HTTPStatus.BAD_REQUEST if form.errors else HTTPStatus.OK
         return TemplateResponse(request, "admin/chat/export_new.html", context, status=status)
 
@@ -218,7 +218,7 @@ class ExportJobAdmin(ReadOnly, GuardedContent, Scoped, LargeList):
         if job is None:
             return download(selection, chosen["format"])
         text = (
-            f"{shown(count)} rows are being written in the background; they can be downloaded here."
+            f"{shown(count)} rows will be written in the background; they can be downloaded here."
         )
         self.message_user(request, text)
         return HttpResponseRedirect(reverse("admin:chat_exportjob_changelist"))
@@ -227,7 +227,7 @@ class ExportJobAdmin(ReadOnly, GuardedContent, Scoped, LargeList):
         self, request: HttpRequest, source: str, selection: Selection, form: str
     ) -> ExportJob:
         job = ExportJob.objects.create(
-            owner=request.user,
+            owner_id=request.user.pk,
             kind=selection.kind.name,
             format=form,
             with_text=selection.with_text,
@@ -265,9 +265,9 @@ class ExportJobAdmin(ReadOnly, GuardedContent, Scoped, LargeList):
         return response
 
     def is_there(self, request: HttpRequest, job: ExportJob) -> bool:
-        is_done = job.status == ExportJob.Status.DONE and job.expires_at is not None
         return (
-            is_done
+            job.status == ExportJob.Status.DONE
+            and job.expires_at is not None
             and job.expires_at > timezone.now()
             and export_selections.may_have(request.user, job)
             and export_files.path_of(job.file).is_file()

@@ -24,8 +24,9 @@ from chat.models import (
     Feedback,
     FollowUp,
 )
+from chat.search import rebuilding
 
-__all__ = ["Order", "Progress", "Refused", "has_real_sessions", "run"]
+__all__ = ["Order", "Progress", "Refused", "has_real_sessions", "index", "run"]
 
 BATCH_MESSAGES = 5_000  # that are in memory and in a transaction at once
 SAY_SECONDS = 2.0
@@ -61,6 +62,18 @@ def run(order: Order, say: Callable[[Progress], None] = lambda _: None) -> Progr
     _make_usage_due()
     writing.analyse((ChatSession, ChatMessage, ChatTurn, ContextRecord, ContextPart, Feedback))
     return done
+
+
+def index(order: Order, say: Callable[[Progress], None] = lambda _: None) -> Progress:
+    """Make the search entries of an order that was written: a session at a time, and slower."""
+    started = said = time.monotonic()
+    messages = sessions = 0
+    for sessions in range(1, order.sessions + 1):
+        messages += rebuilding.rebuild(session_id(order, sessions - 1)).messages
+        if time.monotonic() - said >= SAY_SECONDS:
+            said = time.monotonic()
+            say(Progress(sessions, messages, said - started))
+    return Progress(sessions, messages, time.monotonic() - started)
 
 
 def _write_conversations(

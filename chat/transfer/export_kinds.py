@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Q, Sum
 from django.db.models.functions import TruncMonth
 
 from chat.models import (
@@ -91,7 +91,7 @@ def _read_usage(selection: Selection, place: Place, limit: int) -> Batch:
     users = people.order_by("user_id").values_list("user_id", flat=True).distinct()
     ids = list(users[:PEOPLE])
     chosen = sessions.filter(user__in=ids).values("pk")
-    used: QuerySet[Any, Row] = (
+    used: Any = (
         ChatTurn.objects.filter(chat_session__in=chosen)
         .order_by()
         .annotate(month=TruncMonth("started_at", tzinfo=UTC))

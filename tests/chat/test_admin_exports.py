@@ -378,7 +378,7 @@ def test_a_large_export_becomes_a_job_that_is_downloaded_when_it_is_done(client:
     sessions(2)
     answer = client.post(new_url(), asked("messages", reason="why"), follow=True)
     assert [str(each) for each in answer.context["messages"]] == [
-        "more than 3 rows are being written in the background; they can be downloaded here."
+        "more than 3 rows will be written in the background; they can be downloaded here."
     ]
     job = ExportJob.objects.get()
     assert (job.kind, job.format, job.with_text, job.status) == (

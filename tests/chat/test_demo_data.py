@@ -20,6 +20,7 @@ from chat.models import (
     ReviewNote,
     ReviewScore,
     ReviewTag,
+    SearchEntry,
 )
 from chat.turns.policies import memory_policy
 from memory.models import ConversationSummary, MemorySnapshot, UserPreference
@@ -239,3 +240,12 @@ def test_more_sample_data_needs_no_yes() -> None:
     command()
     command("--seed", "2")
     assert ChatSession.objects.count() == 6
+
+
+def test_the_command_can_make_it_searchable() -> None:
+    command()
+    assert not SearchEntry.objects.exists()
+    assert "Indexed: " in command("--seed", "2", "--search")
+    searched = ChatMessage.objects.filter(search_entry__isnull=False)
+    assert set(searched.values_list("role", flat=True)) == {"user", "assistant"}
+    assert searched.values("chat_session").distinct().count() == 3

@@ -31,6 +31,9 @@ class Command(BaseCommand):
             help="The last day (UTC) of the months that the conversations lie in. Default: today.",
         )
         parser.add_argument(
+            "--search", action="store_true", help="Also make the entries that search reads."
+        )
+        parser.add_argument(
             "--yes", action="store_true", help="Also beside conversations of real people."
         )
 
@@ -52,6 +55,9 @@ class Command(BaseCommand):
             f"Written: {done.sessions:,} sessions, {done.messages:,} messages"
             f" in {done.seconds:.0f} s."
         )
+        if options["search"]:
+            found = demo_data.index(order, self.say)
+            self.stdout.write(f"Indexed: {found.messages:,} messages in {found.seconds:.0f} s.")
 
     def say(self, progress: demo_data.Progress) -> None:
         self.stdout.write(
