@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.db.models import Q, QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -17,7 +18,7 @@ from chat.api.payloads import receipt_payload
 from chat.models import DeletionReceipt, Tenant
 
 
-def receipts_of(person: object, tenant: Tenant) -> QuerySet[DeletionReceipt]:
+def receipts_of(person: Any, tenant: Tenant) -> QuerySet[DeletionReceipt]:
     """The person's, of this tenant and of none; each with what is still open."""
     mine = DeletionReceipt.objects.filter(Q(tenant=tenant) | Q(tenant=None), owner=person)
     return mine.prefetch_related("pending_removals")

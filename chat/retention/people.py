@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -210,13 +211,23 @@ def forget_rest(person: Person, taken: Gone, by: Actor, *, keep_account: bool) -
     return receipts.write(Subject(Kind.USER, person.id, owner), taken, by)
 
 
+def counters_of(person: Person) -> tuple[PendingRemoval, ...]:
+    """Counters of rate limits in the cache, whose keys hold the person's number."""
+    minute = int(time.time() // 60)
+    keys = [f"limit:turns:{person.id}:{each}" for each in (minute - 1, minute)]
+    return tuple(
+        PendingRemoval.objects.create(kind=PendingRemoval.Kind.CACHE, name=name)
+        for name in (*keys, f"throttle_requests_{person.id}")
+    )
+
+
 def forget_account(person: Person, user: Any) -> Gone:
     files = ExportJob.objects.filter(owner=user).exclude(file="")
     pending = tuple(
         PendingRemoval.objects.create(kind=PendingRemoval.Kind.FILE, name=name)
         for name in files.values_list("file", flat=True)
     )
-    taken = Gone(places.empty(account_places(), person), pending)
+    taken = Gone(places.empty(account_places(), person), pending + counters_of(person))
     _, by_model = user.delete()
     others = {label: count for label, count in by_model.items() if label != user._meta.label}
     return taken + gone(accounts=1, **others)

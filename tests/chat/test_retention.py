@@ -23,6 +23,7 @@ from chat.models import (
     ChatTurn,
     ContextPart,
     ContextRecord,
+    DeletionReceipt,
     Feedback,
     ModelCall,
     SessionTombstone,
@@ -603,7 +604,7 @@ def test_a_run_that_is_killed_has_done_whole_sessions_and_the_next_one_does_the_
     delete = idle_sessions.forget_session
     done: list[uuid.UUID] = []
 
-    def die_at_the_fourth(session_id: uuid.UUID, **options: Any) -> Removed:
+    def die_at_the_fourth(session_id: uuid.UUID, **options: Any) -> DeletionReceipt:
         if len(done) == 3:
             raise KeyboardInterrupt
         done.append(session_id)
@@ -626,7 +627,7 @@ def test_one_session_that_cannot_be_deleted_is_named_and_does_not_keep_the_other
     stuck, _ = aged(99), aged(99)
     delete = idle_sessions.forget_session
 
-    def fail_for_one(session_id: uuid.UUID, **options: Any) -> Removed:
+    def fail_for_one(session_id: uuid.UUID, **options: Any) -> DeletionReceipt:
         if session_id == stuck.pk:
             raise OperationalError("lock timeout")
         return delete(session_id, **options)

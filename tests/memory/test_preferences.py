@@ -443,7 +443,7 @@ def test_a_replaced_key_that_nobody_has_is_let_be(alice: Person, named: str | No
     ],
 )
 def test_a_field_that_cannot_be_stored_is_named(
-    alice: Person, field: str, value: object, says: str
+    alice: Person, field: str, value: Any, says: str
 ) -> None:
     with pytest.raises(InvalidPreference, match=says) as refused:
         alice.remember("k", "x", **{field: value})
