@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, ClassVar
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.core.paginator import Paginator
@@ -85,7 +85,12 @@ class LargeList(admin.ModelAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
         """Only the rows that were ticked: an action never reaches across pages."""
-        queryset = queryset.filter(pk__in=request.POST.getlist(ACTION_CHECKBOX_NAME))
+        ticked = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        queryset = queryset.filter(pk__in=ticked)
+        if ticked and not queryset.exists():
+            gone = f"None of the {self.opts.verbose_name_plural} that were chosen is in this list."
+            self.message_user(request, gone, messages.WARNING)
+            return None
         return super().response_action(request, queryset, *args, **kwargs)
 
 

@@ -52,11 +52,14 @@ class ReviewTagAdmin(CountedDeletion, ChatAdmin):
     list_select_related = ["tenant"]
     ordering = ["slug", "pk"]
     search_help_text = "An exact id, or a part of the name."
-    autocomplete_fields = ["tenant"]
     fields = ["name", "tenant"]
 
     def search(self, request: HttpRequest, term: str) -> Q:
         return by_id(ReviewTag, term) | Q(name__icontains=term)
+
+    def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
+        """Who may not look at tenants chooses among their own few."""
+        return ["tenant"] if request.user.has_perm("chat.view_tenant") else []
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """A tag stays in its tenant, where its sessions are."""

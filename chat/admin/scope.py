@@ -6,8 +6,9 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from chat.access import staff_tenants
 from chat.models import ChatSession, Membership
@@ -31,6 +32,14 @@ class Scoped(admin.ModelAdmin):
             return rows
         tenants = list(staff_tenants(user).values_list("pk", flat=True))
         return rows.filter(**{f"{self.tenant_path}__in": tenants})
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Refused before the row is looked for, so that a refusal does not tell of it."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        return super().history_view(request, object_id, extra_context)
 
     def get_field_queryset(self, db: Any, db_field: Any, request: Any) -> QuerySet[Any] | None:
         """Choices of a form are what the related list would show to the same person."""

@@ -16,7 +16,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from chat import events
-from chat.access import may_read_content, staff_chat_sessions
+from chat.access import may_read_content, staff_chat_sessions, staff_tenants
 from chat.admin import audit
 from chat.admin.base import (
     REVIEW_BADGES,
@@ -46,6 +46,7 @@ from chat.admin.session_filters import (
 )
 from chat.admin.transcript_page import TranscriptPages
 from chat.models import ChatSession
+from chat.search.messages import find_for_staff
 from chat.turns.policies import switches
 
 PROMPTS = (
@@ -60,13 +61,16 @@ SWITCHES = {
     "max_messages": "messages in the window",
     "max_tokens": "tokens in the window",
     "stride": "steps of the window's start",
+    "summarize": "summaries",
     "use_preferences": "preferences",
+    "use_digest": "the digest of earlier sessions",
 }
 SET_BY = {
     "session": "set for this session",
     "assistant": "the assistant's",
     "environment": "the installation's",
 }
+MOST_HITS = 200  # messages that a search looks at, best first
 RELATED = {"chatturn": "Turns", "chatmessage": "Messages", "contextrecord": "What was sent"}
 
 
@@ -99,7 +103,7 @@ class ChatSessionAdmin(SessionActions, ReviewQueue, TranscriptPages, SessionFile
     ordering = ["-last_active_at", "-id"]
     allowed_lookups = ["user__id__exact", "assistant__id__exact", "tenant__id__exact"]
     content_fields = ["title", "title_column"]
-    search_help_text = "An exact id, or a part of the user's name or of the title."
+    search_help_text = "An exact id, a part of the user's name or of the title, or what was said."
     change_form_template = "admin/chat/chatsession/change_form.html"
     fieldsets = [
         (None, {"fields": ["title", ("user", "tenant"), "assistant", "state_column"]}),
@@ -165,7 +169,12 @@ class ChatSessionAdmin(SessionActions, ReviewQueue, TranscriptPages, SessionFile
 
     def search(self, request: HttpRequest, term: str) -> Q:
         found = by_id(ChatSession, term) | Q(user__in=user_ids(term))
-        return found | Q(title__icontains=term) if may_read_content(request.user) else found
+        if not may_read_content(request.user):
+            return found
+        tenants = None if request.user.is_superuser else staff_tenants(request.user)
+        hits = find_for_staff(tenants=tenants, question=term, limit=MOST_HITS)
+        said = {hit.session_id for hit in hits}
+        return found | Q(title__icontains=term) | Q(pk__in=said)
 
     def save_model(
         self, request: HttpRequest, obj: Any, form: ModelForm[Any], change: bool

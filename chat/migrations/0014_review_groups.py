@@ -51,7 +51,6 @@ MEMORY_MANAGER = [
         for model in ('conversationsummary', 'userdigest', 'userpreference')
         for action in ('change', 'delete')
     ),
-    ('add', 'memory.userpreference'),
 ]
 GROUPS = {'Viewer': VIEWER, 'Reviewer': REVIEWER, 'Memory manager': MEMORY_MANAGER}
 
