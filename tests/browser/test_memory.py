@@ -10,10 +10,21 @@ from playwright.sync_api import Locator, expect
 from tests.browser.chat import Chat, contents, say
 from tests.browser.conftest import OpenChat
 from tests.browser.console import ConsoleWatch
-from tests.clients import Person
+from tests.clients import Frame, Person
+from tests.databases import manage
 
 FACT = "Please remember: our project is called Heron."
 QUESTION = "What is our project called?"
+PROPOSE = """
+from chat.models import ChatSession
+from memory import preferences
+session = ChatSession.objects.get(pk={session!r})
+preferences.remember(
+    session.tenant_id, session.user_id, "all", "project", "The project is called Heron.",
+    origin="chat", source_session=session.pk, source_seq=1, status="proposed",
+    quote="our project is called Heron",
+)
+"""
 
 
 @pytest.fixture
@@ -82,6 +93,90 @@ def sent_text(person: Person, session_id: str) -> str:
     turn = person.messages(session_id)[-1]["turn"]["id"]
     _, context = person.call("GET", f"sessions/{session_id}/turns/{turn}/context/")
     return "\n".join(part.get("text", "") for part in context["parts"] if part["kind"] != "history")
+
+
+def test_a_proposal_stands_under_its_answer_and_is_answered_in_every_window_at_once(
+    open_chat: OpenChat, new_person: Person, session: str, site_database: str
+) -> None:
+    say(new_person, session, FACT)
+    manage(site_database, "shell", "--no-imports", "-c", PROPOSE.format(session=session))
+    one, two = open_chat(new_person, session), open_chat(new_person, session)
+    for chat in (one, two):
+        expect(chat.finished_answers.first).to_contain_text("Remember this?")
+        expect(chat.finished_answers.first).to_contain_text("our project is called Heron")
+    one.finished_answers.first.get_by_role("button", name="Keep project", exact=True).click()
+    for chat in (one, two):
+        note = chat.finished_answers.first.get_by_text("Remembered: The project is called Heron.")
+        expect(note).to_be_visible()
+        expect(chat.page.get_by_text("Remember this?")).to_have_count(0)
+    row = preference(two.show_details("Memory"), "project")
+    expect(row).to_contain_text("The project is called Heron.")
+    expect(row.get_by_role("link", name="Said in a conversation")).to_have_attribute(
+        "href", f"/chat/{session}/#1"
+    )
+    one.page.reload()
+    one.ask("demo: context")
+    used = one.answers.last.get_by_text("Used in this answer: 1 thing that is remembered")
+    used.click()
+    one.answers.last.get_by_role("button", name="Disable project").click()
+    expect(one.answers.last.get_by_role("button", name="Enable project")).to_be_visible()
+    assert [each["status"] for each in preferences_of(new_person)] == ["disabled"]
+
+
+def preferences_of(person: Person) -> list[Frame]:
+    return list(person.call("GET", "preferences/")[1]["results"])
+
+
+def test_a_command_forgets_what_its_words_fit(chat: Chat, new_person: Person) -> None:
+    for text in ("/remember Answer me in French", "/remember tea: green", "/remember city: Łódź"):
+        chat.send(text)
+        expect(chat.notice).to_contain_text("Remembered:")
+        expect(chat.box).to_have_value("")
+    chat.send("/forget FRENCH answer")
+    dialog = chat.page.get_by_role("dialog", name="Forget which of these?")
+    dialog.get_by_role("checkbox").check()
+    dialog.get_by_role("button", name="Forget").click()
+    expect(chat.notice).to_contain_text("Forgotten: 1 of 1.")
+    assert sorted(each["key"] for each in preferences_of(new_person)) == ["city", "tea"]
+    chat.send("/forget nothing like that")
+    expect(chat.notice).to_contain_text("Nothing that is remembered has the words")
+
+
+def test_everything_that_is_remembered_goes_after_the_name_was_typed_and_a_receipt_says_so(
+    chat: Chat, new_person: Person
+) -> None:
+    chat.send("/remember tea: green")
+    expect(chat.notice).to_contain_text("Remembered: tea.")
+    panel = chat.show_details("Memory")
+    panel.get_by_role("button", name="Delete everything about me").click()
+    dialog = chat.page.get_by_role("dialog", name="Delete everything about you?")
+    action = dialog.get_by_role("button", name="Delete everything")
+    dialog.get_by_role("textbox").fill("somebody else")
+    expect(action).to_be_disabled()
+    name = chat.page.locator(".person").inner_text()
+    dialog.get_by_role("textbox").fill(name)
+    action.click()
+    receipt = chat.page.get_by_role("dialog", name="What was removed")
+    expect(receipt).to_contain_text("Everything is gone.")
+    expect(receipt).to_contain_text(re.compile(r"preferences\s*1"))
+    receipt.get_by_role("button", name="Close").click()
+    assert preferences_of(new_person) == []
+    panel.get_by_text("What was removed before").click()
+    panel.get_by_role("button", name="What was remembered of you").first.click()
+    expect(receipt).to_contain_text("Everything is gone.")
+
+
+def test_a_temporary_chat_says_so_and_remembers_nothing(chat: Chat, new_person: Person) -> None:
+    chat.send("/temporary")
+    chat.page.get_by_role("button", name=re.compile("^Demo ?Scripted")).click()
+    chat.wait_until_online()
+    expect(chat.page.get_by_text(re.compile(r"Its text is gone \d+ hours after"))).to_be_visible()
+    expect(chat.page.get_by_text("Temporary", exact=True).first).to_be_visible()
+    session = chat.session_id
+    chat.ask("Hello")
+    expect(chat.page.get_by_text(re.compile(r"last message: .* as it stands"))).to_be_visible()
+    assert new_person.call("GET", f"sessions/{session}/")[1]["is_temporary"] is True
+    assert preferences_of(new_person) == []
 
 
 def test_a_preference_without_a_text_is_refused_and_what_was_typed_stays(

@@ -12,6 +12,15 @@ const KINDS = {
   user: "Everything about you",
 };
 
+const PLACES = {
+  context_parts: "texts of stored requests",
+  context_records: "stored requests",
+  derived_texts: "notes of where words were copied to",
+  digests: "texts of what is known of you",
+  search_entries: "entries of the search",
+  snapshots: "remembered windows",
+};
+
 /** @param {import("./types.js").Receipt} receipt */
 const kindOf = ({ kind }) => KINDS[/** @type {"session"} */ (kind)] ?? kind.replaceAll("_", " ");
 
@@ -26,6 +35,9 @@ function stateOf(receipt) {
   return `${counted(receipt.pending, "place")} still to be cleaned; it goes on by itself.`;
 }
 
+/** @param {string} place */
+const placeOf = (place) => PLACES[/** @type {"digests"} */ (place)] ?? place.replaceAll(/[_.]/gu, " ");
+
 /** @param {import("./types.js").Receipt} receipt @returns {Node[]} */
 export function receiptNodes(receipt) {
   const counts = Object.entries(receipt.counts).filter(([, count]) => count);
@@ -35,7 +47,7 @@ export function receiptNodes(receipt) {
       "dl",
       { class: "receipt-counts" },
       ...counts.flatMap(([place, count]) => [
-        element("dt", { text: place.replaceAll(/[_.]/gu, " ") }),
+        element("dt", { text: placeOf(place) }),
         element("dd", { text: number(count) }),
       ]),
     ),
