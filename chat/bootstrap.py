@@ -24,6 +24,7 @@ OTHER_WINDOW, OTHER_OUTPUT = 32_768, 4_096  # what models elsewhere usually have
 PROMPT = "You are a friendly assistant. Answer in the language of the question, and be brief."
 STRIDE = 6  # a third of the usual 20 messages: docs/memory.md, "What a stride saves"
 BRIEF_PROMPT = "You are a friendly assistant. Answer in one sentence."
+DEMO_TOOLS = ["remember", "forget", "search_history", "current_time"]
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,13 @@ def make_demo_assistants() -> Iterator[str]:
             "context_window": 32_768,
             "max_output_tokens": 4_096,
             "supports_vision": True,  # it takes images and says that it cannot see them
+            "supports_tools": True,
+            "supports_json_schema": True,
         },
     )
+    shared = {"endpoint": endpoint, "tools": DEMO_TOOLS, "summarize": True}
     assistant, is_new = Assistant.objects.get_or_create(
-        slug="demo",
-        defaults={"name": "Demo", "endpoint": endpoint, "system_prompt": PROMPT},
+        slug="demo", defaults={"name": "Demo", "system_prompt": PROMPT, **shared}
     )
     if is_new:
         yield "Made the assistant demo: scripted, not an AI"
@@ -139,9 +142,9 @@ def make_demo_assistants() -> Iterator[str]:
         slug="demo-brief",
         defaults={
             "name": "Demo, short memory",
-            "endpoint": endpoint,
             "system_prompt": BRIEF_PROMPT,
             "max_messages": 2,
+            **shared,
         },
     )
     if is_new:

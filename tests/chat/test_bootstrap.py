@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.conf import LazySettings
+from django.conf import LazySettings, settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.serializers import serialize
+from django.utils.module_loading import import_string
 
+from chat.bootstrap import DEMO_TOOLS
 from chat.models import Assistant, ModelEndpoint, Tenant
 from tests import builders
 
@@ -61,7 +63,10 @@ def test_the_demo_has_an_endpoint_two_assistants_and_three_people() -> None:
         32768,
         4096,
     )
+    assert (endpoint.supports_tools, endpoint.supports_json_schema) == (True, True)
     assistants = Assistant.objects.order_by("slug")
+    assert {each.summarize for each in assistants} == {True}
+    assert [each.tools for each in assistants] == [DEMO_TOOLS, DEMO_TOOLS]
     assert [(each.slug, each.is_default, each.max_messages) for each in assistants] == [
         ("demo", True, None),
         ("demo-brief", False, 2),
@@ -208,3 +213,8 @@ def test_an_endpoint_elsewhere_needs_no_key_but_the_name_of_its_model(
     endpoint = ModelEndpoint.objects.get()
     assert (endpoint.api_key_env, endpoint.encoding) == ("", "estimate")
     endpoint.full_clean()
+
+
+def test_the_demo_names_tools_that_there_are() -> None:
+    known = {import_string(path).name for path in settings.CHAT_TOOLS}
+    assert set(DEMO_TOOLS) <= known
