@@ -29,6 +29,7 @@ from memory.left_out import (
     SYSTEM_MESSAGE,
     Group,
     LeftOut,
+    before,
     beginning_with_user,
     merged,
     one,
@@ -212,10 +213,16 @@ def assemble(
     unsent += _given_up(groups[: fitted.given_up], window)
     unsent += [one(each, ORPHAN_TOOL) for each in undone]
     known = with_awaiting(with_summary(window.left_out, covered), awaiting)
-    in_turn = [current.seq, *(each.seq for each in running)]
+    ranges = [*before(known, current.seq), *unsent]
+    if window.last_seq:
+        seqs = [each.seq for each in (*sent, current, *done)]
+        ranges = with_branches(ranges, seqs, max(window.last_seq, *seqs))
     manifest = {
         **_figures(parts, scale),
-        "left_out": _ranges([*known, *unsent], sent, in_turn, window.last_seq),
+        "left_out": [
+            {"from": each.from_seq, "through": each.through_seq, "reason": each.reason}
+            for each in merged(ranges)
+        ],
         "window": _window_figures(sent),
         **opening_figures(opening, fitted.is_opened, scale),
         **_preference_figures(fitted, shared, beyond),
@@ -275,25 +282,6 @@ def _figures(parts: Sequence[Part], scale: Scale) -> dict[str, Any]:
         "budget": scale.limit,
         "encoding": scale.encoding,
     }
-
-
-def _ranges(
-    known: Sequence[LeftOut],
-    sent: Sequence[HistoryMessage],
-    in_turn: Sequence[int],
-    last_seq: int,
-) -> list[dict[str, Any]]:
-    """What was left out, up to the newest seq of the session where that was told.
-
-    `in_turn` are the seqs of the running turn, its input first.
-    """
-    if last_seq:
-        seqs = [*(each.seq for each in sent), *in_turn]
-        known = with_branches(known, seqs, in_turn[0], max(last_seq, *in_turn))
-    return [
-        {"from": each.from_seq, "through": each.through_seq, "reason": each.reason}
-        for each in merged(known)
-    ]
 
 
 def _preference_figures(

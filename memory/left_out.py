@@ -119,21 +119,23 @@ def with_awaiting(ranges: Sequence[LeftOut], awaiting: Sequence[HistoryMessage])
     return result
 
 
-def with_branches(
-    ranges: Sequence[LeftOut], sent: Iterable[int], current: int, last: int
-) -> list[LeftOut]:
-    """`ranges` completed up to `last`, the newest seq of the session.
-
-    What stands behind `current`, the input that is answered, and is not sent belongs to a branch
-    that was left; so does whatever nothing else is said of.
-    """
-    known = [
+def before(ranges: Sequence[LeftOut], current: int) -> list[LeftOut]:
+    """The parts of `ranges` before the input that is answered; what is behind it was left."""
+    return [
         replace(each, through_seq=min(each.through_seq, current - 1))
         for each in ranges
         if each.from_seq < current
     ]
-    taken = [(each.from_seq, each.through_seq) for each in known] + [(seq, seq) for seq in sent]
-    return [*known, *_between(taken, 1, last)]
+
+
+def with_branches(ranges: Sequence[LeftOut], sent: Iterable[int], last: int) -> list[LeftOut]:
+    """`ranges` completed up to `last`, the newest seq of the session.
+
+    Of what is neither `sent` nor in one of them nothing else is known: it is of a branch that was
+    left.
+    """
+    taken = [(each.from_seq, each.through_seq) for each in ranges] + [(seq, seq) for seq in sent]
+    return [*ranges, *_between(taken, 1, last)]
 
 
 def _between(taken: Iterable[tuple[int, int]], start: int, end: int) -> list[LeftOut]:

@@ -9,16 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, cast
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory import snapshots
-from memory.blocks import PreferenceText, operator_block
+from memory.awaiting import read_awaiting
+from memory.blocks import (
+    DigestText,
+    PreferenceText,
+    SummaryText,
+    operator_block,
+    shortened_result,
+)
 from memory.context import (
+    AWAITING_SUMMARY,
     BEFORE_FORGET_LINE,
     BUDGET,
+    COVERED_BY_SUMMARY,
     MEMORY_OFF,
     NO_ANSWER,
     OTHER_BRANCH,
@@ -35,6 +45,7 @@ from memory.context import (
 from memory.history import MemoryPolicy, extend, off, rebuild
 from memory.messages import Message, Role, ToolCall
 from memory.references import Passage, References
+from memory.running_turn import answered_calls
 from memory.tokens import REQUEST_OVERHEAD, counter_for
 from memory.window import (
     MAX_MESSAGES,
@@ -49,18 +60,6 @@ from memory.window import (
 from tests import builders
 from tests.memory.conversation import ListReader, policy, state, stored
 
-REASONS = {
-    BEFORE_FORGET_LINE,
-    BUDGET,
-    MAX_MESSAGES,
-    MAX_TOKENS,
-    MEMORY_OFF,
-    NO_ANSWER,
-    ORPHAN_TOOL,
-    OTHER_BRANCH,
-    STRICT_ROLES,
-    SYSTEM_MESSAGE,
-}
 PROMPT = "You are a helpful assistant."
 COUNT = counter_for("o200k_base")
 
@@ -131,6 +130,11 @@ class History:
     def newest(self) -> int:
         return self.branch[-1].seq if self.branch else 0
 
+    @property
+    def last(self) -> int:
+        """The newest seq of any branch."""
+        return max({self.newest, *self.others})
+
     def turns(self) -> list[list[HistoryMessage]]:
         """The branch as the turns added to it: each begins with its question."""
         found: list[list[HistoryMessage]] = []
@@ -141,7 +145,8 @@ class History:
         return found
 
 
-def history_of(specs: Sequence[tuple[str, str, int, int, bool, bool]]) -> History:
+def history_of(specs: Sequence[tuple[str, str, int, int, bool, bool]], behind: int = 0) -> History:
+    """`behind` seqs of other branches follow the branch."""
     branch: list[HistoryMessage] = []
     others: set[int] = set()
     seq = 0
@@ -153,15 +158,41 @@ def history_of(specs: Sequence[tuple[str, str, int, int, bool, bool]]) -> Histor
             partial = is_partial and message.role == "assistant" and not message.tool_calls
             count = {"tokens": COUNT(message), "encoding": "o200k_base"} if is_counted else {}
             branch.append(stored(seq, message, is_partial=partial, **count))
+    others.update(range(seq + 1, seq + behind + 1))
     return History(branch, others)
 
 
-histories = st.lists(turns, max_size=12).map(history_of)
+histories = st.builds(history_of, st.lists(turns, max_size=12), st.sampled_from([0, 0, 1, 4]))
+
+
+def running_of(specs: Sequence[tuple[str, str]], first: int) -> list[HistoryMessage]:
+    """What a turn did after its input: groups of calls and results, some of them broken."""
+    found: list[HistoryMessage] = []
+    for number, (kind, text) in enumerate(specs):
+        one, two = f"{number}a", f"{number}b"
+        group = {
+            "one": [call(one), T(one, text)],
+            "two": [call(one, two, text="Let me look."), T(one, "x"), T(two, text)],
+            "half": [call(one, two, text="So."), T(one, text)],
+            "orphan": [T("9", text)],
+        }[kind]
+        found += [stored(first + len(found) + n, each) for n, each in enumerate(group)]
+    return found
+
+
+running_turns = st.lists(
+    st.tuples(
+        st.sampled_from(["one", "two", "one", "half", "orphan"]),
+        st.one_of(texts, st.sampled_from(["word " * 300, "的" * 500, "yes"])),
+    ),
+    max_size=3,
+)
 policies = st.builds(
     policy,
     max_messages=st.sampled_from([1, 2, 3, 5, 8, 20]),
     max_tokens=st.sampled_from([None, None, 30, 60, 120, 500]),
     stride=st.sampled_from([0, 0, 1, 3, 4, 7]),
+    summarize=st.booleans(),
 )
 preferences = st.lists(
     st.builds(
@@ -184,45 +215,109 @@ passages = st.lists(st.tuples(texts, texts), max_size=3).map(
 # --- Requests
 
 
-@settings(max_examples=250, deadline=None)
-@given(
-    history=histories,
-    rules=policies,
-    cut=st.sampled_from([0, 0, 1, 2, 7, 20, 60, 200, 100_000]),
-    correction=st.sampled_from([0.5, 1.0, 1.0, 1.3]),
-    text=texts,
-    wanted=preferences,
-    found=passages,
-    strict=st.booleans(),
-    forget=st.integers(0, 12),
-    is_on=st.sampled_from([True, True, True, False]),
-    repeated=st.integers(0, 12),
-)
-def test_any_request_is_whole_in_order_within_its_budget_and_accounted_for(
+@dataclass(frozen=True)
+class Case:
+    """One request: what is stored, what is asked, and what memory gives for it."""
+
+    history: History
+    forget_line: int
+    is_on: bool
+    current: HistoryMessage
+    running: list[HistoryMessage]
+    window: Window
+    summary: SummaryText | None
+    awaiting: tuple[HistoryMessage, ...]
+    digest: DigestText | None
+
+    @property
+    def covered(self) -> int:
+        covers = self.summary.covers_through if self.summary else 0
+        return max(min(covers, self.current.seq - 1), self.forget_line)
+
+    @property
+    def last(self) -> int:
+        return max(each.seq for each in (*self.running, self.current, *self.history.branch))
+
+
+def case_of(
     history: History,
     rules: MemoryPolicy,
-    cut: int,
-    correction: float,
-    text: str,
-    wanted: list[PreferenceText],
-    found: References,
-    strict: bool,
     forget: int,
     is_on: bool,
     repeated: int,
-) -> None:
+    text: str,
+    run: Sequence[tuple[str, str]],
+    covers: int,
+    has_digest: bool,
+    room: int | None,
+) -> Case:
     forget_line = min(forget, history.newest)
-    where = state(history.newest, forget_line)
-    if is_on:
-        window = rebuild(ListReader(history.branch, forget_line), where, rules)
-    else:
-        window = off(where, rules)
     current = input_of(history, forget_line, repeated, text)
+    last = max(history.last, current.seq)
+    running = running_of(run, last + 1)
+    where = state(history.newest, forget_line, last_seq=last + len(running))
+    reader = ListReader(history.branch, forget_line)
+    if not is_on:
+        return Case(
+            history, forget_line, False, current, running, off(where, rules), None, (), None
+        )
+    window = rebuild(reader, where, rules)
+    summary: SummaryText | None = None
+    awaiting: tuple[HistoryMessage, ...] = ()
+    if rules.summarize:
+        seqs = [each.seq for each in history.branch if forget_line < each.seq <= covers]
+        if seqs:
+            summary = SummaryText(3, 2, f"said: {text}", forget_line + 1, seqs[-1])
+        covered = seqs[-1] if seqs else 0
+        awaiting = read_awaiting(reader, window, where, rules, covered, room)
+    digest = DigestText(5, f"likes {text}", ("s",)) if has_digest else None
+    return Case(history, forget_line, True, current, running, window, summary, awaiting, digest)
+
+
+cases = st.builds(
+    case_of,
+    history=histories,
+    rules=policies,
+    forget=st.sampled_from([0, 0, 0, 1, 2, 5, 12]),
+    is_on=st.sampled_from([True, True, True, True, False]),
+    repeated=st.integers(0, 12),
+    text=texts,
+    run=running_turns,
+    covers=st.integers(0, 40),
+    has_digest=st.booleans(),
+    room=st.sampled_from([None, None, 0, 60, 300]),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    case=cases,
+    cut=st.sampled_from([0, 0, 1, 2, 7, 20, 60, 200, 500, 100_000]),
+    correction=st.sampled_from([0.5, 1.0, 1.0, 1.3]),
+    wanted=preferences,
+    share=st.sampled_from([None, None, 20, 60, 120]),
+    found=passages,
+    strict=st.booleans(),
+)
+def test_any_request_is_whole_in_order_within_its_budget_and_accounted_for(
+    case: Case,
+    cut: int,
+    correction: float,
+    wanted: list[PreferenceText],
+    share: int | None,
+    found: References,
+    strict: bool,
+) -> None:
     given_for_it: dict[str, Any] = {
         "prompt": PROMPT,
-        "window": window,
-        "current": current,
-        "preferences": wanted if is_on else (),
+        "window": case.window,
+        "current": case.current,
+        "running": case.running,
+        "summary": case.summary,
+        "digest": case.digest,
+        "awaiting": case.awaiting,
+        "preferences": wanted if case.is_on else (),
+        "preference_tokens": share,
         "references": found,
         "encoding": "o200k_base",
         "correction": correction,
@@ -233,24 +328,34 @@ def test_any_request_is_whole_in_order_within_its_budget_and_accounted_for(
     try:
         request = assemble(budget=Budget(limit, 0, 0), **given_for_it)
     except (InputTooLong, PromptTooLong) as refused:
-        assert_alone_too_long(refused, current, limit, correction)
+        assert_alone_too_long(refused, case, limit, correction)
         return
-    is_joined = strict or any(len(part["ids"]) > 1 for part in full.manifest["parts"])
-    assert request.messages == full.messages or cut or is_joined
+    assert request.messages == full.messages or cut or strict  # it is charged a message more
     assert_within_budget(request, limit, correction)
-    assert_in_order(request, current.message.content or "", strict)
+    assert_in_order(request, case.current.message.content or "", strict)
     assert_tool_groups_whole(request)
-    assert_accounted_for(request, history, forget_line, current)
+    assert_running_turn_whole(request, case)
+    assert_opened(request, case)
+    assert_given_up_in_order(request, full)
+    assert_accounted_for(request, case)
 
 
 def assert_alone_too_long(
-    refused: InputTooLong | PromptTooLong, current: HistoryMessage, limit: int, correction: float
+    refused: InputTooLong | PromptTooLong, case: Case, limit: int, correction: float
 ) -> None:
     """What may not be given up does not fit: the operator's text (a block takes some more)."""
     alone = REQUEST_OVERHEAD + COUNT(U(operator_block(PROMPT)))
     if isinstance(refused, InputTooLong):
-        alone += COUNT(current.message) + 10
+        alone += COUNT(case.current.message) + 10
+        for each in answered_calls(case.running)[0]:
+            alone += 4 + min(COUNT(each.message), COUNT(shortest(each.message)))
     assert math.ceil(alone * max(1.0, correction)) > limit
+
+
+def shortest(message: Message) -> Message:
+    if message.role != "tool":
+        return message
+    return T(message.tool_call_id, shortened_result(message.content or "", 0))
 
 
 def input_of(history: History, forget_line: int, repeated: int, text: str) -> HistoryMessage:
@@ -258,7 +363,7 @@ def input_of(history: History, forget_line: int, repeated: int, text: str) -> Hi
     for each in history.branch:
         if each.seq > forget_line and each.seq == repeated and each.message.role == "user":
             return each
-    return stored(history.newest + 1, U(text))
+    return stored(history.last + 1, U(text))
 
 
 def assert_within_budget(request: Assembled, limit: int, correction: float) -> None:
@@ -272,8 +377,10 @@ def assert_within_budget(request: Assembled, limit: int, correction: float) -> N
 
 
 def assert_in_order(request: Assembled, text: str, strict: bool) -> None:
-    """The prompt first, the input once and last, nobody twice in a row."""
-    first, last = request.messages[0], request.messages[-1]
+    """The prompt first, then history, the input once, the running turn; nobody twice in a row."""
+    first = request.messages[0]
+    kinds_in_order = [each.kind for each in request.messages]
+    at = kinds_in_order.index("input")
     if strict:
         assert first.role == "user"
         assert first.content.startswith(operator_block(PROMPT))
@@ -281,12 +388,11 @@ def assert_in_order(request: Assembled, text: str, strict: bool) -> None:
         assert everything.count("<operator_instructions>") == 1
     else:
         assert (first.role, first.content, first.kind) == ("system", PROMPT, "prompt")
-        assert last.content.endswith(text)
-    kinds_in_order = [each.kind for each in request.messages]
-    assert kinds_in_order[-1] == "input"
-    assert set(kinds_in_order[1:-1]) <= {"history"}
+        assert request.messages[at].content.endswith(text)
+    assert set(kinds_in_order[1:at]) <= {"history"}
+    assert set(kinds_in_order[at + 1 :]) <= {"running"}
     roles = [each.role for each in request.messages]
-    assert roles[-1] == "user"
+    assert roles[at] == "user"
     assert set(roles[1:]) <= {"user", "assistant", "tool"}
     for before, after in pairwise(roles):
         assert before != after or before == "tool"
@@ -304,24 +410,94 @@ def assert_tool_groups_whole(request: Assembled) -> None:
     assert waiting == []
 
 
-def assert_accounted_for(
-    request: Assembled, history: History, forget_line: int, current: HistoryMessage
-) -> None:
-    """Every stored message is either sent or inside a left-out range, never both."""
+def assert_running_turn_whole(request: Assembled, case: Case) -> None:
+    """Every call that has its results, with them and in order, whatever else was given up."""
+    parts = [part for part in request.manifest["parts"] if part["kind"] == "running"]
+    sent, undone = answered_calls(case.running)
+    assert [each for part in parts for each in part["ids"]] == [each.id for each in sent]
+    for message, part in zip(request.messages[-len(parts) :], parts, strict=True) if parts else ():
+        if part.get("mark") == "shortened":
+            assert message.role == "tool"
+            assert "[This result was shortened: " in message.content
+    orphans = {"from": ANY, "through": ANY, "reason": ORPHAN_TOOL}
+    assert not undone or orphans in request.manifest["left_out"]
+
+
+def assert_opened(request: Assembled, case: Case) -> None:
+    """At most one block of the past, in the first user message and nowhere else."""
+    given = {"summary": case.summary, "digest": None if case.summary else case.digest}
+    users = [
+        each.content for each in request.messages if each.role == "user" and each.kind != "prompt"
+    ]
+    first = users[0].removeprefix(operator_block(PROMPT))
+    everything = "".join(each.content for each in request.messages)
+    for kind, tag in (("summary", "conversation_summary"), ("digest", "about_the_user")):
+        is_sent = request.manifest[kind] is not None
+        left_out = request.manifest.get(f"{kind}_left_out")
+        assert (is_sent or left_out == BUDGET) == (given[kind] is not None)
+        assert everything.count(f"<{tag}>") == everything.count(f"</{tag}>") == int(is_sent)
+        assert first.startswith(f"<{tag}>") == is_sent
+
+
+def assert_given_up_in_order(request: Assembled, full: Assembled) -> None:
+    """Passages, then preferences, then summary or digest, then history."""
+    manifest, whole = request.manifest, full.manifest
+
+    def is_less(name: str) -> bool:
+        return bool(manifest[name] != whole[name])
+
+    opening_is_less = is_less("summary") or is_less("digest")
+    if is_less("preferences") or opening_is_less or is_less("window"):
+        assert manifest["references"] == []
+    if opening_is_less or is_less("window"):
+        assert manifest["preferences"] == []
+    if is_less("window"):
+        assert manifest["summary"] is manifest["digest"] is None
+
+
+def assert_accounted_for(request: Assembled, case: Case) -> None:
+    """Every stored message is either sent or inside a left-out range, for a reason that holds."""
     parts = request.manifest["parts"]
     sent = [each for part in parts for each in part["ids"]]
     assert len(sent) == len(set(sent))
-    allowed = {each.id: each.seq for each in history.branch if each.seq > forget_line}
-    assert set(sent) - {current.id} <= set(allowed)
-    assert sent.count(current.id) == 1
-    ranges = [(each["from"], each["through"]) for each in request.manifest["left_out"]]
-    assert {each["reason"] for each in request.manifest["left_out"]} <= REASONS
-    sent_seqs = {allowed[each] for each in sent if each in allowed}
-    for seq in {each.seq for each in history.branch} | history.others:
-        if seq < current.seq:
-            inside = any(first <= seq <= last for first, last in ranges)
-            assert inside != (seq in sent_seqs), (seq, ranges, sent_seqs)
+    allowed = {each.id: each.seq for each in case.history.branch if each.seq > case.covered}
+    in_turn = {each.id: each.seq for each in (case.current, *case.running)}
+    assert set(sent) <= set(allowed) | set(in_turn)
+    assert sent.count(case.current.id) == 1
+    sent_seqs = {{**allowed, **in_turn}[each] for each in sent}
+    assert not any(case.current.seq < seq <= case.history.last for seq in sent_seqs)
+    reasons: dict[int, str] = {}
+    for each in request.manifest["left_out"]:
+        for seq in range(each["from"], each["through"] + 1):
+            assert seq not in reasons
+            reasons[seq] = each["reason"]
+    for seq in range(1, case.last + 1):
+        assert (seq in reasons) != (seq in sent_seqs), (seq, reasons, sent_seqs)
+        if seq in reasons:
+            assert reasons[seq] in reasons_for(seq, case), (seq, reasons)
     json.dumps(request.manifest)
+
+
+def reasons_for(seq: int, case: Case) -> set[str]:
+    """Why the message may be left out."""
+    on_branch = {each.seq for each in case.history.branch}
+    if seq > case.current.seq:
+        is_running = seq in {each.seq for each in case.running}
+        return {ORPHAN_TOOL} if is_running else {OTHER_BRANCH}
+    if not case.is_on:
+        return {MEMORY_OFF} if seq <= case.history.newest else {OTHER_BRANCH}
+    if seq <= case.forget_line:
+        return {BEFORE_FORGET_LINE}
+    if seq <= case.covered:
+        return {COVERED_BY_SUMMARY}
+    of_itself = {NO_ANSWER, ORPHAN_TOOL, SYSTEM_MESSAGE, STRICT_ROLES}
+    of_itself |= set() if seq in on_branch else {OTHER_BRANCH}
+    start = case.window.messages[0].seq if case.window.messages else case.history.newest + 1
+    if seq >= start:
+        return {BUDGET, *of_itself}
+    return (
+        {AWAITING_SUMMARY, *of_itself} if case.awaiting else {MAX_MESSAGES, MAX_TOKENS, *of_itself}
+    )
 
 
 # --- Snapshots
@@ -374,7 +550,7 @@ def test_a_snapshot_that_is_read_is_what_a_rebuild_gives(
     ]
     rebuilt = rebuild(ListReader(clean, forget_line), where, rules)
     assert snapshots.save(where, rules, rebuilt, history.newest)
-    found, why = snapshots.read(where, rules)
+    found, why = snapshots.read(where, replace(rules, summarize=not rules.summarize))
     assert why == ""
     assert found is not None
     assert found.messages == rebuilt.messages
