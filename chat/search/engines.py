@@ -6,7 +6,7 @@ rest, so that two databases answer alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from django.db import connection
@@ -30,8 +30,8 @@ class Posting(NamedTuple):
 class Engine(Protocol):
     """Every write is part of the caller's transaction."""
 
-    def write(self, entry_id: int, words: Words) -> None:
-        """Give an entry its words, instead of those that it has."""
+    def write(self, entries: Mapping[int, Words]) -> None:
+        """Give entries their words, instead of those that they have."""
 
     def replace(self, entry_id: int, column: str, words: Sequence[str]) -> None:
         """Give an entry other words in one column."""

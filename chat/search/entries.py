@@ -39,11 +39,16 @@ class Words:
         return len(self.own)
 
 
-def own_words(text: str) -> tuple[str, ...]:
+def words_of(text: str) -> list[str]:
+    """The words of a text, each once, in their order."""
+    return [word for word in dict.fromkeys(tokens(text)) if word not in STOP_WORDS]
+
+
+def own_words(words: Iterable[str]) -> tuple[str, ...]:
     """The words of a message, as far as an index takes them."""
     room = MOST_BYTES
     kept = []
-    for word in _distinct(text):
+    for word in words:
         room -= len(word.encode()) + WORD_COST
         if room < 0:
             break
@@ -51,10 +56,9 @@ def own_words(text: str) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def beside_words(texts: Iterable[str]) -> tuple[str, ...]:
+def beside_words(texts: Iterable[Sequence[str]]) -> tuple[str, ...]:
     """The first words of what stands before or after a message."""
-    words = dict.fromkeys(chain.from_iterable(map(_distinct, texts)))
-    return tuple(words)[:MOST_BESIDE]
+    return tuple(dict.fromkeys(chain.from_iterable(texts)))[:MOST_BESIDE]
 
 
 def day_words(at: datetime) -> tuple[str, ...]:
@@ -77,7 +81,3 @@ def tenant_word(tenant_id: int) -> str:
 
 def user_word(tenant_id: int, user_id: int) -> str:
     return f"_{tenant_id}_{user_id}"
-
-
-def _distinct(text: str) -> Sequence[str]:
-    return [word for word in dict.fromkeys(tokens(text)) if word not in STOP_WORDS]

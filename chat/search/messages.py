@@ -70,14 +70,16 @@ def index(
     if message.pk in known:
         around.look_after([message.pk])
     else:
-        known[message.pk] = _new_entry(message, tenant_id, user_id).pk
+        entry = _entry(message, tenant_id, user_id)
+        entry.save(force_insert=True)
+        known[message.pk] = entry.pk
     if (words := engine()) is None:
         return
     owner = entries.owner_words(tenant_id, user_id)
-    words.write(known[message.pk], _words(message, around, owner))
+    words.write({known[message.pk]: _words(message, around, owner)})
     if before is not None and before.pk in known:
         around.look_after([before.pk])
-        _renew_next(words, known[before.pk], before, around)
+        words.replace(known[before.pk], "next", _next(before, around))
 
 
 def index_answers(session_id: uuid.UUID, turn_id: uuid.UUID) -> None:
@@ -158,30 +160,40 @@ def _index_batch(chat_session: ChatSession, batch: Sequence[ChatMessage]) -> int
     wanted = [each for each in batch if is_indexed(each) and each.pk not in unfinished]
     unwanted = {each.pk for each in batch} - {each.pk for each in wanted}
     SearchEntry.objects.filter(message__in=unwanted).delete()
-    ids = [each.pk for each in wanted]
-    known = _entry_ids(ids)
-    owner = chat_session.tenant_id, chat_session.user_id
-    SearchEntry.objects.filter(pk__in=known.values()).update(tenant=owner[0], user=owner[1])
-    for each in wanted:
-        if each.pk not in known:
-            known[each.pk] = _new_entry(each, *owner).pk
-    if (words := engine()) is None:
-        return len(wanted)
-    around = Neighbourhood(batch, left_out=unfinished)
-    around.look_before(ids)
-    around.look_after(ids)
-    for each in wanted:
-        words.write(known[each.pk], _words(each, around, entries.owner_words(*owner)))
-    first = around.before(wanted[0].pk) if wanted else None
-    if first is not None and first.pk not in known:
-        around.look_after([first.pk])
-        for entry_id in _entry_ids([first.pk]).values():
-            _renew_next(words, entry_id, first, around)
+    known = _make_entries(chat_session, wanted)
+    words = engine()
+    if words is not None and wanted:
+        around = Neighbourhood(batch, left_out=unfinished)
+        around.look_before(known)
+        around.look_after(known)
+        owner = entries.owner_words(chat_session.tenant_id, chat_session.user_id)
+        words.write({known[each.pk]: _words(each, around, owner) for each in wanted})
+        _write_before(words, wanted[0], around)
     return len(wanted)
 
 
-def _new_entry(message: ChatMessage, tenant_id: int, user_id: int) -> SearchEntry:
-    return SearchEntry.objects.create(
+def _make_entries(chat_session: ChatSession, wanted: Sequence[ChatMessage]) -> dict[uuid.UUID, int]:
+    """The entry of each message, made where there is none; all are the session's holder's."""
+    ids = [each.pk for each in wanted]
+    owner = chat_session.tenant_id, chat_session.user_id
+    known = _entry_ids(ids)
+    SearchEntry.objects.filter(pk__in=known.values()).update(tenant=owner[0], user=owner[1])
+    SearchEntry.objects.bulk_create(_entry(each, *owner) for each in wanted if each.pk not in known)
+    return _entry_ids(ids)
+
+
+def _write_before(words: Engine, first: ChatMessage, around: Neighbourhood) -> None:
+    """Put what follows behind the message that stands before a batch."""
+    before = around.before(first.pk)
+    if before is None:
+        return
+    around.look_after([before.pk])
+    for entry_id in _entry_ids([before.pk]).values():
+        words.replace(entry_id, "next", _next(before, around))
+
+
+def _entry(message: ChatMessage, tenant_id: int, user_id: int) -> SearchEntry:
+    return SearchEntry(
         message=message,
         chat_session_id=message.chat_session_id,
         tenant_id=tenant_id,
@@ -196,19 +208,22 @@ def _entry_ids(message_ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, int]:
 
 
 def _words(message: ChatMessage, around: Neighbourhood, owner: tuple[str, ...]) -> entries.Words:
-    before = around.before(message.pk)
     return entries.Words(
-        own=entries.own_words(message.content or ""),
-        previous=entries.beside_words([before.content or ""] if before else []),
-        next=entries.beside_words(each.content or "" for each in around.after(message.pk)),
+        own=entries.own_words(around.words(message)),
+        previous=_previous(message, around),
+        next=_next(message, around),
         day=entries.day_words(message.created_at),
         owner=owner,
     )
 
 
-def _renew_next(words: Engine, entry_id: int, message: ChatMessage, around: Neighbourhood) -> None:
-    texts = (each.content or "" for each in around.after(message.pk))
-    words.replace(entry_id, "next", entries.beside_words(texts))
+def _previous(message: ChatMessage, around: Neighbourhood) -> tuple[str, ...]:
+    before = around.before(message.pk)
+    return entries.beside_words([around.words(before)] if before is not None else [])
+
+
+def _next(message: ChatMessage, around: Neighbourhood) -> tuple[str, ...]:
+    return entries.beside_words(map(around.words, around.after(message.pk)))
 
 
 def _forget_beside(words: Engine, around: Neighbourhood, ids: Sequence[uuid.UUID]) -> None:
@@ -218,12 +233,8 @@ def _forget_beside(words: Engine, around: Neighbourhood, ids: Sequence[uuid.UUID
     befores = {each.pk: each for each in map(around.before, ids) if each is not None}
     afters = {each.pk: each for message_id in ids for each in around.after(message_id)}
     around.look_after(befores)
-    known = _entry_ids([*befores, *afters])
-    for each in befores.values():
-        if each.pk in known:
-            _renew_next(words, known[each.pk], each, around)
-    for each in afters.values():
-        before = around.before(each.pk)
-        if each.pk in known:
-            texts = [before.content or ""] if before is not None else []
-            words.replace(known[each.pk], "previous", entries.beside_words(texts))
+    for message_id, entry_id in _entry_ids([*befores, *afters]).items():
+        if message_id in befores:
+            words.replace(entry_id, "next", _next(befores[message_id], around))
+        if message_id in afters:
+            words.replace(entry_id, "previous", _previous(afters[message_id], around))

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from chat.models import ChatMessage
+from chat.search.entries import words_of
 from memory.text import is_blank
 
 ROLES = (ChatMessage.Role.USER, ChatMessage.Role.ASSISTANT)
@@ -23,8 +24,7 @@ def is_indexed(message: ChatMessage) -> bool:
     return (
         message.role in ROLES
         and message.redacted_at is None
-        and bool(message.content)
-        and not is_blank(message.content)
+        and not is_blank(message.content or "")
     )
 
 
@@ -37,6 +37,7 @@ class Neighbourhood:
         self._rows: dict[uuid.UUID, ChatMessage] = {}
         self._children: defaultdict[uuid.UUID, list[ChatMessage]] = defaultdict(list)
         self._left_out = set(left_out)
+        self._words: dict[uuid.UUID, list[str]] = {}
         self._add(messages)
 
     def look_before(self, ids: Iterable[uuid.UUID]) -> None:
@@ -71,6 +72,13 @@ class Neighbourhood:
             found += [each for each in children if self._counts(each)]
             front = [each.pk for each in children if not self._counts(each)]
         return sorted(found, key=lambda each: -each.seq)[:MOST_AFTER]
+
+    def words(self, message: ChatMessage) -> list[str]:
+        """The words of a message's text, read once."""
+        known = self._words.get(message.pk)
+        if known is None:
+            known = self._words[message.pk] = words_of(message.content or "")
+        return known
 
     def _up(self, message_id: uuid.UUID) -> uuid.UUID | None:
         """The first message before this one that counts, or that is not read yet."""

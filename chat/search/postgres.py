@@ -36,12 +36,12 @@ CROSS JOIN LATERAL (
 
 
 class Postgres:
-    def write(self, entry_id: int, words: Words) -> None:
-        columns = {name: getattr(words, name) for name in COLUMNS}
-        _run(
-            "UPDATE chat_searchentry SET words = %s::tsvector, length = %s WHERE id = %s",
-            [_literal(columns, words.owner), words.length, entry_id],
-        )
+    def write(self, entries: Mapping[int, Words]) -> None:
+        rows = [(_all(words), words.length, entry) for entry, words in entries.items()]
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "UPDATE chat_searchentry SET words = %s::tsvector, length = %s WHERE id = %s", rows
+            )
 
     def replace(self, entry_id: int, column: str, words: Sequence[str]) -> None:
         others = ",".join(weight for name, weight in WEIGHTS.items() if name != column)
@@ -67,6 +67,10 @@ class Postgres:
 
     def optimise(self) -> None:
         """Nothing: here words lie in the entry's row, and autovacuum is for it as for every row."""
+
+
+def _all(words: Words) -> str:
+    return _literal({name: getattr(words, name) for name in COLUMNS}, words.owner)
 
 
 def _literal(columns: Mapping[str, Sequence[str]], owner: Sequence[str] = ()) -> str:

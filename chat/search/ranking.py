@@ -17,9 +17,13 @@ from chat.search.entries import COLUMNS
 WEIGHTS = {"own": 1.0, "previous": 0.5, "next": 0.25, "day": 0.5}
 TERM_WEIGHT = 1.2  # k1 of BM25, as usual
 LENGTH_WEIGHT = 0.25  # b; at the usual 0.75 short neighbours push aside what holds the words
-DAY = COLUMNS.index("day")
+ONLY_DAY = 1 << COLUMNS.index("day")
 
-_WEIGHT = [WEIGHTS[name] for name in COLUMNS]
+# Columns as the bits of a number: how often a word counts as being there, for each.
+_TIMES = [
+    sum(WEIGHTS[name] for bit, name in enumerate(COLUMNS) if columns >> bit & 1)
+    for columns in range(1 << len(COLUMNS))
+]
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,13 @@ def rank(postings: Sequence[Posting], words: Sequence[str], total: int, most: in
     return sorted(scores, key=lambda each: (-each.score, -each.entry))
 
 
-def _gather(
-    postings: Iterable[Posting],
-) -> tuple[dict[int, dict[int, set[int]]], dict[int, int]]:
-    """By entry: in which columns each word stands; and how long the entry is."""
-    stands: defaultdict[int, dict[int, set[int]]] = defaultdict(dict)
+def _gather(postings: Iterable[Posting]) -> tuple[dict[int, dict[int, int]], dict[int, int]]:
+    """By entry: in which columns each word stands, as bits; and how long the entry is."""
+    stands: defaultdict[int, dict[int, int]] = defaultdict(dict)
     lengths: dict[int, int] = {}
     for word, column, entry, length in postings:
-        stands[entry].setdefault(word, set()).add(column)
+        found = stands[entry]
+        found[word] = found.get(word, 0) | 1 << column
         lengths[entry] = length
     return dict(stands), lengths
 
@@ -67,17 +70,17 @@ def _rarity(count: int, total: int) -> float:
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
-def _score(found: dict[int, set[int]], rarity: dict[int, float], spread: float) -> float:
+def _score(found: dict[int, int], rarity: dict[int, float], spread: float) -> float:
     score = 0.0
     for word in sorted(found):  # in one order: sums of floats depend on it
-        times = sum(_WEIGHT[column] for column in sorted(found[word]))
+        times = _TIMES[found[word]]
         score += rarity[word] * times * (TERM_WEIGHT + 1) / (times + spread)
     return score
 
 
-def _is_a_mere_number(found: dict[int, set[int]], words: Sequence[str]) -> bool:
+def _is_a_mere_number(found: dict[int, int], words: Sequence[str]) -> bool:
     """Whether nothing but one number was found, and only in the date: "7" asks for no day."""
     if len(found) > 1:
         return False
     ((word, columns),) = found.items()
-    return columns == {DAY} and words[word].isdecimal()
+    return columns == ONLY_DAY and words[word].isdecimal()

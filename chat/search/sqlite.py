@@ -5,7 +5,7 @@ A trigger of the migration removes the row with the entry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connection
@@ -14,17 +14,22 @@ from chat.search.engines import Posting
 from chat.search.entries import COLUMNS, Words
 from chat.search.scopes import Scope
 
+STORED = (*COLUMNS, "owner")
+WRITE = (
+    f"INSERT OR REPLACE INTO chat_search_words (rowid, length, {', '.join(STORED)})"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s)"
+)
 MERGE_PAGES = 500  # that one step of `optimise` writes at most
 
 
 class Sqlite:
-    def write(self, entry_id: int, words: Words) -> None:
-        columns = (words.own, words.previous, words.next, words.day, words.owner)
-        _run(
-            "INSERT OR REPLACE INTO chat_search_words"
-            " (rowid, length, own, previous, next, day, owner) VALUES (%s, %s, %s, %s, %s, %s, %s)",
-            [entry_id, words.length, *map(" ".join, columns)],
-        )
+    def write(self, entries: Mapping[int, Words]) -> None:
+        rows = [
+            (entry, each.length, *(" ".join(getattr(each, name)) for name in STORED))
+            for entry, each in entries.items()
+        ]
+        with connection.cursor() as cursor:
+            cursor.executemany(WRITE, rows)
 
     def replace(self, entry_id: int, column: str, words: Sequence[str]) -> None:
         _run(
