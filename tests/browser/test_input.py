@@ -241,7 +241,7 @@ def test_signing_out_leaves_no_draft_behind(open_page: OpenPage, new_person: Per
 def test_a_slash_offers_the_commands_and_the_keyboard_chooses_one(chat: Chat) -> None:
     chat.box.press_sequentially("/")
     options = chat.page.get_by_role("listbox", name="Commands").get_by_role("option")
-    expect(options.first).to_contain_text("/remember key: text")
+    expect(options.first).to_contain_text("/remember text")
     chat.box.press("Enter")
     expect(chat.box).to_have_value("/remember ")
     expect(options).to_have_count(0)
@@ -258,12 +258,14 @@ def test_a_whole_command_is_run_by_enter(chat: Chat) -> None:
 def test_a_command_in_a_bad_form_is_explained_and_stays_in_the_box(
     chat: Chat, alice: Person, session: str
 ) -> None:
-    how = "Write it like this: /remember language: answer me in French"
+    how = "Write it like this: /remember answer me in French"
     for text, why in (
-        ("/remember tea", how),
+        ("/remember", how),
         ("/remember : tea", how),
         ("/remember tea: ", how),
         ("/new chat", "/new stands alone"),
+        ("/temporary chat", "/temporary stands alone"),
+        ("/forget", "Say what: /forget"),
     ):
         chat.send(text)
         expect(chat.notice).to_contain_text(why)

@@ -1,4 +1,4 @@
-"""Searching one's own messages: found in any session, opened at the message, marked, and escaped."""
+"""Searching one's own messages: found in any session, opened at the message, and marked."""
 
 from __future__ import annotations
 

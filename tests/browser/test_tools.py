@@ -10,32 +10,11 @@ from playwright.sync_api import Locator, expect
 from tests.browser.chat import Chat, body
 from tests.browser.conftest import OpenChat
 from tests.clients import Person
-from tests.databases import manage
-
-ADD_ASSISTANT = """
-from chat.models import Assistant, ModelEndpoint
-endpoint = ModelEndpoint.objects.create(
-    name="demo-tools", model="demo", supports_tools=True, context_window=32768
-)
-Assistant.objects.create(
-    slug="demo-tools",
-    name="Demo with tools",
-    endpoint=endpoint,
-    tools=["current_time", "remember", "forget", "search_history"],
-)
-"""
-
-
-@pytest.fixture(scope="module")
-def assistant(site_database: str) -> str:
-    """The slug of an assistant that may use tools."""
-    manage(site_database, "shell", "--no-imports", "-c", ADD_ASSISTANT)
-    return "demo-tools"
 
 
 @pytest.fixture
-def chat(open_chat: OpenChat, new_person: Person, assistant: str) -> Chat:
-    return open_chat(new_person, new_person.new_session(assistant=assistant))
+def chat(open_chat: OpenChat, new_person: Person) -> Chat:
+    return open_chat(new_person, new_person.new_session())
 
 
 def chip(answer: Locator, words: str) -> Locator:

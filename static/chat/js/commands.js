@@ -35,7 +35,7 @@ export function parseCommand(text) {
 
 /** `key: text`, or a text that is its own key. @param {string} words @returns {Command} */
 function remembered(words) {
-  const parts = /^([^:：\n]{1,100})[:：]([^]*)$/u.exec(words);
+  const parts = /^([^:：\n]{0,100})[:：]([^]*)$/u.exec(words);
   const key = parts ? parts[1].trim() : shortened(words);
   const value = parts ? parts[2].trim() : words;
   if (key && value) return { name: "remember", key, value };
