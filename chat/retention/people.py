@@ -158,9 +158,7 @@ def forget_user(
     """
     acts = Actor(actor, reason, ip)
     person = Person.of(get_user_model()._default_manager.get(pk=user_id))
-    if not keep_account:
-        lock_out(person)
-    taken = Gone()
+    taken = Gone() if keep_account else lock_out(person)
     while True:
         taken += forget_sessions(person, acts)
         try:
@@ -170,11 +168,11 @@ def forget_user(
             continue
 
 
-def lock_out(person: Person) -> None:
+def lock_out(person: Person) -> Gone:
     """From now on they can neither sign in nor begin anything."""
     with transaction.atomic():
         get_user_model()._default_manager.filter(pk=person.id).update(is_active=False)
-        browser_sessions(person).delete()
+        return gone(browser_sessions=browser_sessions(person).delete()[0])
 
 
 def forget_sessions(person: Person, by: Actor) -> Gone:

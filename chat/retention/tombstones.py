@@ -99,13 +99,13 @@ Forget = Callable[[tuple[Any, Deleted]], bool]
 
 
 def _kinds() -> list[tuple[str, QuerySet[Any], str, Forget]]:
-    """People first: most goes with them."""
+    """People first: most goes with them. With when rows were made, where numbers come twice."""
     people = get_user_model()._default_manager.all()
     return [
         (Kind.USER, people, "date_joined", _forget_user),
         (Kind.MEMORY, people, "date_joined", _forget_remembered),
-        (Kind.SESSION, ChatSession.objects.all(), "created_at", _forget_session),
-        (Kind.MESSAGE, ChatMessage.objects.filter(role="user"), "created_at", _forget_message),
+        (Kind.SESSION, ChatSession.objects.all(), "", _forget_session),
+        (Kind.MESSAGE, ChatMessage.objects.filter(role="user"), "", _forget_message),
         (Kind.PREFERENCE, UserPreference.objects.all(), "created_at", _forget_preference),
     ]
 
@@ -116,10 +116,10 @@ def _found(
     """Ids of rows that were deleted once, each with its deletion."""
     if not known:
         return
-    for pk, at in rows.order_by("pk").values_list("pk", made).iterator():
+    for pk, *at in rows.order_by("pk").values_list("pk", *([made] if made else [])).iterator():
         subject = str(pk) if kind == Kind.SESSION else subject_hash(kind, pk)
         deleted = known.get(subject)
-        if deleted is not None and at <= deleted.at:
+        if deleted is not None and (not at or at[0] <= deleted.at):
             yield pk, deleted
 
 
