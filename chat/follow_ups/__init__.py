@@ -34,6 +34,6 @@ async def stop() -> None:
 
 
 def ring() -> None:
-    """Something may be due: look now. On the loop's own event loop; elsewhere it does nothing."""
-    if _loop is not None and _loop[0] is asyncio.get_running_loop():
-        _loop[1].ring()
+    """Something may be due: look now. From any thread; where no loop runs it does nothing."""
+    if _loop is not None and _loop[0].is_running():
+        _loop[0].call_soon_threadsafe(_loop[1].ring)

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from chat import llm
+from chat import llm, usage
 from chat.follow_ups.answers import Rejected, text_of
 from chat.follow_ups.prompts import Form
 from chat.hops import urgent_hop
@@ -70,21 +70,21 @@ class Question:
 async def ask(question: Question, read: Callable[[str], T]) -> T:
     """The answer as `read` understands it; `LLMError` or `Rejected`, and a row in any case."""
     started_at = timezone.now()
-    usage, error = None, "cancelled"
+    spent, error = None, "cancelled"
     try:
         completion = await llm.complete(question.spec, question.request)
-        usage, error = completion.usage, "internal_error"
+        spent, error = completion.usage, "internal_error"
         answer = read(text_of(completion))
         error = ""
     except (LLMError, Rejected) as problem:
         error = problem.code
         raise
     finally:
-        await asyncio.shield(urgent_hop(_record, question, started_at, usage, error))
+        await asyncio.shield(urgent_hop(_record, question, started_at, spent, error))
     return answer
 
 
-def _record(question: Question, started_at: datetime, usage: Usage | None, error: str) -> None:
+def _record(question: Question, started_at: datetime, spent: Usage | None, error: str) -> None:
     """What the call cost, kept even where its session is gone."""
     values: dict[str, Any] = {
         "tenant_id": question.tenant_id,
@@ -94,12 +94,12 @@ def _record(question: Question, started_at: datetime, usage: Usage | None, error
         "error_code": error,
         "started_at": started_at,
     }
-    if usage is not None:
+    if spent is not None:
         values |= {
-            "input_tokens": usage.input,
-            "cached_input_tokens": usage.cached_input,
-            "output_tokens": usage.output,
-            "cost": question.endpoint.cost_of(usage.input, usage.cached_input, usage.output),
+            "input_tokens": spent.input,
+            "cached_input_tokens": spent.cached_input,
+            "output_tokens": spent.output,
+            "cost": question.endpoint.cost_of(spent.input, spent.cached_input, spent.output),
         }
     try:
         with transaction.atomic():
@@ -109,6 +109,7 @@ def _record(question: Question, started_at: datetime, usage: Usage | None, error
             )
     except IntegrityError:  # deleted in this moment
         ModelCall.objects.create(**values)
+    usage.mark(usage.day_of(timezone.now()))
 
 
 def output_tokens(endpoint: ModelEndpoint, wanted: int) -> int:

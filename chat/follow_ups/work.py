@@ -12,7 +12,7 @@ from django.db import DatabaseError
 
 from chat import dues
 from chat.dues import Claim, Kind
-from chat.follow_ups import digesting, extracting, removing, summarising, titles
+from chat.follow_ups import digesting, extracting, removing, summarising, titles, usage
 from chat.follow_ups.answers import Rejected
 from chat.hops import Overloaded, urgent_hop
 from chat.llm import LLMError
@@ -27,6 +27,7 @@ MAKERS: dict[str, Callable[[Claim], Awaitable[None]]] = {
     Kind.PREFERENCES: extracting.make,
     Kind.DIGEST: digesting.make,
     Kind.REMOVALS: removing.make,
+    Kind.USAGE: usage.make,
 }
 
 
