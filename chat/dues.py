@@ -75,6 +75,12 @@ def mark_kinds(
         marked.update(version=F("version") + 1)
 
 
+def once(kind: str, subject: str, delay: float) -> None:
+    """Make something due `delay` seconds from now, unless it is; nobody waits for its row."""
+    row = FollowUp(kind=kind, subject=subject, due_at=_later(delay))
+    FollowUp.objects.bulk_create([row], ignore_conflicts=True)
+
+
 def claim(limit: int, kinds: Collection[str] = Kind.values) -> list[Claim]:
     """Claim at most `limit` follow-ups of these kinds that are due, the longest waiting first."""
     free = Q(claimed_until=None) | Q(claimed_until__lt=Now())

@@ -18,10 +18,17 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "ContextPart",
         "ReviewTag",
     ),
-    "Memory": ("UserPreference", "MemorySnapshot"),
+    "Memory": ("UserPreference", "ConversationSummary", "UserDigest", "MemorySnapshot"),
     "Models": ("Assistant", "AssistantDocument", "ModelEndpoint"),
     "People": ("User", "Tenant", "Membership", "Group"),
-    "Trail": ("AuditEvent", "ExportJob", "SessionTombstone", "PendingRemoval"),
+    "Usage": ("DailyUsage", "ModelCall", "FollowUp", "CleanupRun"),
+    "Trail": (
+        "AuditEvent",
+        "ExportJob",
+        "DeletionReceipt",
+        "SessionTombstone",
+        "PendingRemoval",
+    ),
 }
 OTHERS = "Sign-ins and others"
 

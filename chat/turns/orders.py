@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
 from chat.llm import EndpointSpec
@@ -82,6 +82,7 @@ class Begun:
     """A turn whose input and request are committed: everything that running it needs."""
 
     turn_id: uuid.UUID
+    day: date  # on which the turn began, in UTC
     session_id: uuid.UUID
     record_id: uuid.UUID
     spec: EndpointSpec

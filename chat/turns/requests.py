@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from chat import events, leases, records
+from chat import events, leases, records, usage
 from chat.models import Assistant, ChatMessage, ChatSession, ChatTurn, ModelEndpoint
 from chat.turns import derived, images, output_schema, policies, references, tools
 from chat.turns.history import SessionHistory, history_message
@@ -197,6 +197,7 @@ def _write(
     derived.note(record)
     return Begun(
         turn_id=turn.pk,
+        day=usage.day_of(turn.started_at),
         session_id=turn.chat_session_id,
         record_id=record.pk,
         spec=policies.endpoint_spec(assistant.endpoint),
