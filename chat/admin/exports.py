@@ -77,7 +77,9 @@ class ExportForm(forms.Form):
 
     def __init__(self, *args: Any, counts: Mapping[str, int], user: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        choices = [(name, f"{KINDS[name].label}: {shown(counts[name])}") for name in counts]
+        choices = [
+            (name, f"{KINDS[name].label}: {counted_as(name, counts[name])}") for name in counts
+        ]
         kind: Any = self.fields["kind"]
         kind.choices = choices
         kind.initial = choices[0][0]
@@ -90,6 +92,11 @@ class ExportForm(forms.Form):
         if settings.CHAT_READ_REASON_REQUIRED and given.get("with_text") and not given["reason"]:
             self.add_error("reason", "Say why you need what people wrote.")
         return given
+
+
+def counted_as(kind: str, number: int) -> str:
+    """The count of rows; of usage only the people are known before it is added up."""
+    return f"{shown(number)} people" if kind == "usage" else shown(number)
 
 
 def shown(number: int) -> str:

@@ -160,7 +160,7 @@ def test_lists_of_messages_and_turns_are_exported_themselves(client: Client) -> 
 def test_the_page_says_how_many_rows_there_are_before_anything_is_written(client: Client) -> None:
     sessions(3)
     page = text_of(client.get(new_url()))
-    for text in ("Sessions: 3", "Messages: 6", "Turns: 3", "Feedback: 0"):
+    for text in ("Sessions: 3", "Messages: 6", "Turns: 3", "Feedback: 0", "month: 3 people"):
         assert text in page
     assert "All rows of the list" in page
     filtered = text_of(client.get(new_url(query="review=flagged")))
