@@ -51,3 +51,35 @@ def add_users(database_url: str, names: list[str], *permissions: str) -> list[st
     script = ADD_USERS.format(names, DEMO_PASSWORD, permissions)
     manage(database_url, "shell", "--no-imports", "-c", script)
     return names
+
+
+ADD_STAFF = """
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import Group, User
+from chat.models import Membership, Tenant
+person = User.objects.create(username={!r}, password=make_password({!r}), is_staff=True)
+Membership.objects.create(user=person, tenant=Tenant.objects.get())
+person.groups.add(Group.objects.get(name={!r}))
+"""
+
+
+def add_staff(database_url: str, name: str, group: str) -> str:
+    """Make a member of staff in one of the groups, who signs in with the demo password."""
+    manage(
+        database_url, "shell", "--no-imports", "-c", ADD_STAFF.format(name, DEMO_PASSWORD, group)
+    )
+    return name
+
+
+RATE = """
+from chat.models import ChatSession, Feedback
+session = ChatSession.objects.get(pk={!r})
+turn = session.turns.get(number={!r})
+Feedback.objects.create(turn=turn, user=session.user, value={!r}, comment={!r})
+"""
+
+
+def rate(database_url: str, session: str, turn: int, value: int, comment: str = "") -> None:
+    """Say for the session's holder what they thought of a turn: 1 or -1."""
+    script = RATE.format(session, turn, value, comment)
+    manage(database_url, "shell", "--no-imports", "-c", script)

@@ -18,6 +18,8 @@ from tests.servers import Server
 LISTS = [
     "/admin/",
     "/admin/chat/chatsession/",
+    "/admin/chat/chatsession/queue/",
+    "/admin/chat/reviewtag/",
     "/admin/chat/chatturn/",
     "/admin/chat/chatmessage/",
     "/admin/chat/contextrecord/",
@@ -36,6 +38,7 @@ LISTS = [
 ]
 FORMS = [
     "/admin/memory/userpreference/add/",
+    "/admin/chat/reviewtag/add/",
     "/admin/chat/assistant/add/",
     "/admin/chat/modelendpoint/add/",
     "/admin/chat/tenant/add/",
