@@ -212,17 +212,10 @@ def assemble(
     sent = _flat(groups[fitted.given_up :])
     unsent += _given_up(groups[: fitted.given_up], window)
     unsent += [one(each, ORPHAN_TOOL) for each in undone]
-    known = with_awaiting(with_summary(window.left_out, covered), awaiting)
-    ranges = [*before(known, current.seq), *unsent]
-    if window.last_seq:
-        seqs = [each.seq for each in (*sent, current, *done)]
-        ranges = with_branches(ranges, seqs, max(window.last_seq, *seqs))
+    known = before(with_awaiting(with_summary(window.left_out, covered), awaiting), current.seq)
     manifest = {
         **_figures(parts, scale),
-        "left_out": [
-            {"from": each.from_seq, "through": each.through_seq, "reason": each.reason}
-            for each in merged(ranges)
-        ],
+        "left_out": _ranges([*known, *unsent], [*sent, current, *done], window.last_seq),
         "window": _window_figures(sent),
         **opening_figures(opening, fitted.is_opened, scale),
         **_preference_figures(fitted, shared, beyond),
@@ -282,6 +275,19 @@ def _figures(parts: Sequence[Part], scale: Scale) -> dict[str, Any]:
         "budget": scale.limit,
         "encoding": scale.encoding,
     }
+
+
+def _ranges(
+    left_out: Sequence[LeftOut], sent: Sequence[HistoryMessage], last_seq: int
+) -> list[dict[str, Any]]:
+    """What was left out, through the newest seq of the session where that was told."""
+    if last_seq:
+        seqs = [each.seq for each in sent]
+        left_out = with_branches(left_out, seqs, max(last_seq, *seqs))
+    return [
+        {"from": each.from_seq, "through": each.through_seq, "reason": each.reason}
+        for each in merged(left_out)
+    ]
 
 
 def _preference_figures(
