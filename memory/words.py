@@ -33,6 +33,8 @@ _RUNS = re.compile(
     rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>(?:[^\W_{_UNSPACED}]|[{_MARKS}])+)",
 )
 
+_DOTTED_I = "i\u0307"  # the Turkish capital İ without regard to case
+
 _COMMON = """
     a about am an and any are as at be been but by can could did do does for from had has have he
     her here him his how i if in into is it its just me my no not of on or our please she should so
@@ -110,7 +112,7 @@ def _runs(text: str) -> Iterator[tuple[bool, str]]:
 
 
 def _normal(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFKC", text).casefold().replace(_DOTTED_I, "i")
 
 
 def _pairs(run: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from chat.search.ranking import rank
 from chat.search.scopes import Scope
 from memory.words import question_tokens
 
-MOST_WORDS = 40  # of a question
+MOST_WORDS = 40  # of a question: its first and its last ones
 MOST_POSTINGS = 2_000  # entries that are looked at for one word, the newest ones
 NOT_INDEXED = "Your conversations cannot be searched yet: the server has still to index them."
 
@@ -95,7 +95,9 @@ def find_for_staff(
 
 
 def _asked(question: str) -> list[str]:
-    return question_tokens(question)[:MOST_WORDS]
+    words = question_tokens(question)
+    half = MOST_WORDS // 2
+    return words if len(words) <= MOST_WORDS else words[:half] + words[-half:]
 
 
 def _scores(scope: Scope, question: str, asked: Sequence[str], limit: int) -> dict[int, float]:

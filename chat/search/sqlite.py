@@ -24,7 +24,7 @@ MERGE_PAGES = 500  # that one step of `optimise` writes at most
 
 class Sqlite:
     def write(self, entries: Mapping[int, Words]) -> None:
-        rows = [
+        rows: list[tuple[int | str, ...]] = [
             (entry, each.length, *(" ".join(getattr(each, name)) for name in STORED))
             for entry, each in entries.items()
         ]
