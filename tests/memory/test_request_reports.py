@@ -146,7 +146,7 @@ def test_the_pair_in_flight_is_not_offered_for_trimming(limit: int) -> None:
 def test_a_summary_of_the_window_deletes_nothing_older_and_names_its_range() -> None:
     """openai-agents-python#5010: limit 10, 50 messages; compacting lost the other 40."""
     history = talk(25)
-    limits = {"max_messages": 10, "summarize": True}
+    limits: dict[str, Any] = {"max_messages": 10, "summarize": True}
     before = request(history, **limits)
     assert before.manifest["window"] == {"from_seq": 1, "through_seq": 50, "messages": 50}
     after = request(history, summary=summarized(44), **limits)
@@ -182,7 +182,7 @@ def test_what_follows_the_summary_is_sent_word_for_word() -> None:
 def test_the_next_summary_covers_what_follows_the_last_one() -> None:
     """langmem#118: a new summary did not merge with the old one."""
     history = talk(12)
-    limits = {"max_messages": 8, "summarize": True}
+    limits: dict[str, Any] = {"max_messages": 8, "summarize": True}
     first = request(history[:16], summary=summarized(10), **limits)
     between = request(history, summary=summarized(10), **limits)
     second = request(history, summary=summarized(18, version=2), **limits)
