@@ -11,7 +11,8 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from chat.access import may_read_content, staff_tenants
+from chat import retention
+from chat.access import address_of, may_read_content, staff_tenants
 from chat.admin import audit
 from chat.admin.audit import RecordedReads
 from chat.admin.base import ChatAdmin, badge, excerpt
@@ -125,8 +126,10 @@ class UserPreferenceAdmin(RecordedReads, ChatAdmin):
 
     def delete_model(self, request: HttpRequest, obj: UserPreference) -> None:
         user, identifier = obj.user_id, obj.pk
-        gone = preferences.delete(obj.tenant_id, user, identifier)
-        about = {"user": user}
+        receipt = retention.forget_preference(
+            obj.tenant_id, user, identifier, actor=request.user, ip=address_of(request)
+        )
+        gone, about = receipt.counts["preferences"], {"user": user}
         audit.note(request, "preference.delete", "preference", identifier, count=gone, filter=about)
 
     @admin.action(description="Enable", permissions=["change"])
