@@ -30,12 +30,15 @@ from chat.models import (
     ChatSession,
     ContextPart,
     ContextRecord,
+    DeletionReceipt,
     ExportJob,
+    FollowUp,
     ModelEndpoint,
     PendingRemoval,
     ReviewTag,
     SessionTombstone,
 )
+from memory.models import ConversationSummary, UserDigest
 from tests import builders
 from tests.chat.admin_site import list_url, member, signed_in
 
@@ -101,6 +104,11 @@ def world_of(slug: str) -> World:
         ContextPart.objects.create(chat_session=chat_session, text="a part"),
         builders.snapshot(chat_session),
         builders.preference(person, tenant=tenant),
+        _summary(chat_session),
+        UserDigest.objects.create(tenant=tenant, user=person, text="lines about them"),
+        FollowUp.objects.create(
+            kind="title", subject=slug, chat_session=chat_session, due_at=timezone.now()
+        ),
         assistant,
         assistant.endpoint,
         document,
@@ -111,6 +119,7 @@ def world_of(slug: str) -> World:
         AuditEvent.objects.create(actor=person, action="test", object_type="session"),
         PendingRemoval.objects.create(kind="file", name=f"{slug}.png"),
         SessionTombstone.objects.create(pk=uuid.uuid4()),
+        DeletionReceipt.objects.create(kind="session", by="owner", subject="0" * 64, owner=person),
         ExportJob.objects.create(owner=person, kind="sessions", format="csv"),
         Group.objects.create(name=f"{slug} group"),
         AccessAttempt.objects.create(**attempt, failures_since_start=1),
@@ -118,6 +127,21 @@ def world_of(slug: str) -> World:
         AccessFailureLog.objects.create(**attempt, attempt_time=timezone.now()),
     ]
     return World({type(row): row for row in rows}, builders.attachment(chat_session))
+
+
+def _summary(chat_session: ChatSession) -> ConversationSummary:
+    return ConversationSummary.objects.create(
+        chat_session=chat_session,
+        version=1,
+        text="Facts:\n- a fact",
+        items=[{"kind": "facts", "text": "a fact", "seq": 1}],
+        covers_from=1,
+        covers_through=2,
+        last_message=uuid.uuid4(),
+        memory_epoch=0,
+        token_count=5,
+        source_tokens=50,
+    )
 
 
 @pytest.fixture
@@ -212,9 +236,11 @@ TABLE = {
         chat_auditevent_delete chat_chatmessage_add chat_chatmessage_delete chat_chatsession_add
         chat_chatsession_delete chat_chatturn_add chat_chatturn_delete chat_contextpart_add
         chat_contextpart_delete chat_contextrecord_add chat_contextrecord_delete
-        chat_exportjob_add chat_exportjob_delete chat_pendingremoval_add
+        chat_deletionreceipt_add chat_deletionreceipt_delete chat_exportjob_add
+        chat_exportjob_delete chat_followup_add chat_followup_delete chat_pendingremoval_add
         chat_pendingremoval_delete chat_sessiontombstone_add chat_sessiontombstone_delete
-        memory_memorysnapshot_add memory_memorysnapshot_delete
+        memory_conversationsummary_add memory_conversationsummary_delete memory_memorysnapshot_add
+        memory_memorysnapshot_delete memory_userdigest_add
     """,
     "LLFFFFFF LLNNNNNN": """
         autocomplete
@@ -226,7 +252,8 @@ TABLE = {
         chat_exportjob_file chat_exportjob_history
     """,
     "LLFFFFFO LLFFFFFF": """
-        chat_assistantdocument_change chat_pendingremoval_change chat_sessiontombstone_change
+        chat_assistantdocument_change chat_deletionreceipt_change chat_pendingremoval_change
+        chat_sessiontombstone_change
     """,
     "LLFFFFFO LLFFFFFO": """
         auth_group_add auth_group_change auth_group_changelist auth_group_delete
@@ -236,7 +263,8 @@ TABLE = {
         axes_accessfailurelog_history axes_accesslog_changelist axes_accesslog_delete
         axes_accesslog_history chat_assistant_add chat_assistantdocument_add
         chat_assistantdocument_changelist chat_assistantdocument_delete
-        chat_assistantdocument_history chat_exportjob_changelist chat_exportjob_new
+        chat_assistantdocument_history chat_deletionreceipt_changelist
+        chat_deletionreceipt_history chat_exportjob_changelist chat_exportjob_new
         chat_membership_add chat_membership_change chat_membership_changelist
         chat_membership_delete chat_membership_history chat_modelendpoint_add
         chat_modelendpoint_change chat_modelendpoint_changelist chat_modelendpoint_history
@@ -250,7 +278,11 @@ TABLE = {
     "LLFFFFFR LLFFFFFR": """
         auth_user_delete chat_assistant_delete chat_modelendpoint_delete chat_tenant_delete
     """,
+    "LLFFFOFO LLFFFFFF": """
+        chat_followup_change
+    """,
     "LLFFFOFO LLFFFOFO": """
+        chat_followup_changelist chat_followup_history memory_userdigest_delete
         memory_userpreference_delete
     """,
     "LLFFNFMN LLFFRFMR": """
@@ -273,13 +305,13 @@ TABLE = {
     """,
     "LLFOOOMO LLFFFFFF": """
         chat_chatmessage_change chat_chatturn_change chat_contextpart_change
-        memory_memorysnapshot_change
+        memory_conversationsummary_change memory_memorysnapshot_change
     """,
     "LLFOOOMO LLFFFFFO": """
         chat_assistant_change
     """,
     "LLFOOOMO LLFFFOFO": """
-        memory_userpreference_change
+        memory_userdigest_change memory_userpreference_change
     """,
     "LLFOOOMO LLFFFRFR": """
         chat_chatsession_change
@@ -291,13 +323,15 @@ TABLE = {
         chat_assistant_history chat_chatmessage_history chat_chatsession_history
         chat_chatsession_reason chat_chatsession_transcript chat_chatturn_history
         chat_contextpart_history chat_contextrecord_history chat_reviewtag_history
-        memory_memorysnapshot_history memory_userpreference_history
+        memory_conversationsummary_history memory_memorysnapshot_history memory_userdigest_history
+        memory_userpreference_history
     """,
     "LLFOOOOO LLFOOOOO": """
         chat_assistant_changelist chat_auditevent_changelist chat_chatmessage_changelist
         chat_chatsession_changelist chat_chatturn_changelist chat_contextpart_changelist
-        chat_contextrecord_changelist chat_reviewtag_changelist memory_memorysnapshot_changelist
-        memory_userpreference_changelist
+        chat_contextrecord_changelist chat_reviewtag_changelist
+        memory_conversationsummary_changelist memory_memorysnapshot_changelist
+        memory_userdigest_changelist memory_userpreference_changelist
     """,
     "LLMMMMMM LLMMMMMM": """
         (?P<url>.*)$ view_on_site
@@ -417,6 +451,12 @@ ACTIONS = {
     "chat_chatsession release": "LLFFFOFO",
     "chat_chatsession tag_sessions": "LLFFOFOO",
     "chat_exportjob delete_exports": "LLFFFFFO",
+    "chat_followup try_now": "LLFFFOFO",
+    "memory_conversationsummary compare": "LLFFOOOO",
+    "memory_conversationsummary delete_versions": "LLFFFOFO",
+    "memory_conversationsummary regenerate": "LLFFFOFO",
+    "memory_userdigest disable": "LLFFFOFO",
+    "memory_userdigest enable": "LLFFFOFO",
     "memory_userpreference disable": "LLFFFOFO",
     "memory_userpreference enable": "LLFFFOFO",
 }
