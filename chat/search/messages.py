@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from chat.models import ChatMessage, ChatSession, ChatTurn, SearchEntry
 from chat.search import entries
 from chat.search.asking import (
+    NOT_INDEXED,
     Found,
     find,
     find_for_staff,
@@ -27,6 +28,7 @@ from chat.search.neighbours import Neighbourhood, is_indexed
 BATCH = 500
 
 __all__ = [
+    "NOT_INDEXED",
     "Batch",
     "Found",
     "find",
