@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.conf import settings
-from django.db.models import Count
+from django.db.models import Count, F
 from redis.exceptions import RedisError
 
 from chat import attachments, rendering, temporary
-from chat.models import ChatMessage, ChatSession, ChatTurn
+from chat.models import ChatMessage, ChatSession, ChatTurn, Feedback
 from memory.blocks import PreferenceText
 from memory.messages import ToolCall
 from memory.models import UserPreference
@@ -121,8 +121,11 @@ def output_schema(turn: ChatTurn) -> Frame | None:
     return {"follows": turn.follows_schema, "error": turn.schema_error}
 
 
-def turn_payload(turn: ChatTurn, answers: int = 1) -> Frame:
-    """A turn as sockets and REST show it; `answers` counts the runs for the same input."""
+def turn_payload(turn: ChatTurn, answers: int = 1, feedback: int | None = None) -> Frame:
+    """A turn as sockets and REST show it; `answers` counts the runs for the same input.
+
+    `feedback` is what the session's holder thinks of it, 1 or -1.
+    """
     took = turn.finished_at - turn.started_at if turn.finished_at else None
     return {
         "id": str(turn.pk),
@@ -140,6 +143,7 @@ def turn_payload(turn: ChatTurn, answers: int = 1) -> Frame:
             "output": turn.output_tokens,
         },
         "answers": answers,
+        "feedback": feedback,
     }
 
 
@@ -184,13 +188,23 @@ def message_payloads(messages: list[ChatMessage]) -> list[Frame]:
         by_id[turn.pk] = newest[turn.input_id] = turn
         count[turn.input_id] = count.get(turn.input_id, 0) + 1
 
+    ratings = feedback_of(by_id)
+
     def payload(message: ChatMessage) -> Frame:
         turn = by_id.get(message.turn_id) if message.turn_id else newest.get(message.pk)
+        if turn is None:
+            return message_payload(message)
         return message_payload(
-            message, turn_payload(turn, count[turn.input_id]) if turn is not None else None
+            message, turn_payload(turn, count[turn.input_id], ratings.get(turn.pk))
         )
 
     return [payload(message) for message in messages]
+
+
+def feedback_of(turn_ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """What the holders of their sessions think of turns, where they said so."""
+    rated = Feedback.objects.filter(turn__in=list(turn_ids), user=F("turn__chat_session__user"))
+    return dict(rated.values_list("turn", "value"))
 
 
 def accepted(turn: ChatTurn, message: ChatMessage, notes: Sequence[str] = ()) -> Frame:

@@ -31,6 +31,10 @@ def key_of(session_id: uuid.UUID) -> str:
     return f"chat:temporary:{session_id}"
 
 
+def is_temporary(session_id: uuid.UUID) -> bool:
+    return ChatSession.objects.filter(pk=session_id, is_temporary=True).exists()
+
+
 def texts_of(session_id: uuid.UUID) -> dict[str, str]:
     """Message id -> text; empty when it has expired. `TextsUnavailable`."""
     return _ask(lambda: cache.get(key_of(session_id))) or {}

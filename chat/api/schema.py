@@ -134,6 +134,11 @@ class SchemaCheck(Shape):
     error = serializers.CharField(help_text="The rule that was missed; empty when it follows.")
 
 
+class Feedback(Shape):
+    value = serializers.ChoiceField([(1, "Good"), (-1, "Bad")])
+    comment = serializers.CharField()
+
+
 class Turn(Shape):
     id = serializers.UUIDField()
     input = serializers.UUIDField(help_text="The message that it answers.")
@@ -148,6 +153,7 @@ class Turn(Shape):
     ms = serializers.IntegerField(allow_null=True, help_text="From start to end.")
     usage = Usage()
     answers = serializers.IntegerField(help_text="Turns for the same input.")
+    feedback = serializers.IntegerField(allow_null=True, help_text="The holder's: 1 or -1.")
 
 
 UPLOAD = {

@@ -27,7 +27,8 @@ class TurnDetail(Endpoint):
         """One turn."""
         turn = access.turn_for(self.chat_session(session_id), turn_id)
         answers = ChatTurn.objects.filter(input=turn.input_id).count()
-        return Response(events.turn_payload(turn, answers))
+        feedback = events.feedback_of([turn.pk]).get(turn.pk)
+        return Response(events.turn_payload(turn, answers, feedback))
 
 
 class AttemptQuery(serializers.Serializer[Any]):

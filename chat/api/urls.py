@@ -4,6 +4,7 @@ from django.urls import path, re_path
 
 from chat.api.assistants import AssistantList
 from chat.api.attachments import AttachmentDetail, AttachmentFile, AttachmentList
+from chat.api.feedback import TurnFeedback
 from chat.api.memory import ClearMemory, DigestDetail, ForgetEverything, MemoryOverview
 from chat.api.messages import BranchSelect, MessageDetail, MessageList
 from chat.api.preferences import PreferenceAnswer, PreferenceDetail, PreferenceList
@@ -31,6 +32,7 @@ urlpatterns = [
     path(f"{SESSION}turns/", TurnList.as_view()),
     path(TURN, TurnDetail.as_view()),
     path(f"{TURN}context/", TurnContext.as_view()),
+    path(f"{TURN}feedback/", TurnFeedback.as_view()),
     path(f"{TURN}stop/", TurnStop.as_view()),
     path(f"{TURN}retry/", TurnRetry.as_view()),
     path(f"{TURN}regenerate/", TurnRegenerate.as_view()),

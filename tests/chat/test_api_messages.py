@@ -164,6 +164,7 @@ def test_an_exchange_is_shown_with_its_turn(api: Api, chat_session: ChatSession)
         "ms": answered["turn"]["ms"],
         "usage": {"input": 40, "cached_input": None, "output": 12},
         "answers": 1,
+        "feedback": None,
     }
 
 
