@@ -39,6 +39,7 @@ def pair(alice: Person, site_database: str) -> list[str]:
     return made
 
 
+@pytest.mark.timeout(300)
 def test_a_reviewer_works_through_the_queue_by_keyboard(
     open_page: OpenPage, site: Server, site_database: str, pair: list[str]
 ) -> None:
