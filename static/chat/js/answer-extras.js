@@ -20,8 +20,6 @@ export class AnswerExtras {
     this.need = dependencies;
     /** @type {Map<string, {id: number, key: string, text: string}[]>} */
     this.used = new Map(); // by turn
-    /** @type {Map<number, string>} */
-    this.turnOf = new Map(); // under which answer something stands that came while the page was open
     /** @type {Set<number>} */
     this.saved = new Set();
     /** @type {Map<string, {says: string, node: HTMLElement}>} */
@@ -41,21 +39,28 @@ export class AnswerExtras {
 
   /**
    * `preference.proposed`, `preference.saved`, `preference.forgotten`
-   * @param {import("./types.js").Frame} frame @param {string | null} turn
+   * @param {import("./types.js").Frame} frame
    */
-  onFrame(frame, turn) {
+  onFrame(frame) {
     const { store, session, announcer } = this.need;
-    const id = Number(frame.type === "preference.forgotten" ? frame.id : frame.preference.id);
-    if (turn && !this.turnOf.has(id)) this.turnOf.set(id, turn);
     if (frame.type === "preference.forgotten") {
-      store.drop(id);
+      store.drop(frame.id);
       return;
     }
-    if (frame.type === "preference.saved") this.saved.add(id);
-    const source = frame.preference.source ?? store.get(id)?.source ?? { session, seq: null };
-    store.apply({ ...frame.preference, source });
-    const { text } = frame.preference;
-    announcer.say(frame.type === "preference.saved" ? `Remembered: ${text}` : `Remember this? ${text}`);
+    const { preference } = frame;
+    const known = store.get(preference.id);
+    if (frame.type === "preference.saved") this.saved.add(preference.id);
+    store.apply({ ...preference, source: known?.source ?? { session, seq: null } });
+    announcer.say(frame.type === "preference.saved" ? `Remembered: ${preference.text}` : `Remember this? ${preference.text}`);
+    if (!known) this.#readAgain(); // the frame does not say in which message it was said
+  }
+
+  async #readAgain() {
+    try {
+      await this.need.store.load();
+    } catch (error) {
+      this.need.actions.onProblem(/** @type {Error} */ (error).message);
+    }
   }
 
   /** Each in its place; what says the same stays as it is. */
@@ -88,8 +93,6 @@ export class AnswerExtras {
    * @param {import("./message-view.js").MessageView[]} answers
    */
   #standsUnder(card, view, answers) {
-    const turn = this.turnOf.get(card.id);
-    if (turn) return view.message.turn?.id === turn;
     const seq = card.source?.seq;
     return Boolean(seq) && answers.find((each) => each.seq > Number(seq)) === view;
   }

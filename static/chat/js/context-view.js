@@ -79,6 +79,7 @@ export function contextNodes(frame, context, used) {
     ...leftOutNodes(context.manifest),
     ...memoryNodes(context.manifest),
     ...listNodes("Preferences used", "used", used),
+    ...toolNodes(context.manifest.tools),
     ...passageNodes(context.manifest),
     ...schemaNodes(context.manifest.output_schema),
     element("p", { class: "quiet proof", text: PROOFS[/** @type {"ok"} */ (context.proof)] ?? "" }),
@@ -149,6 +150,13 @@ function memoryNodes({ summary, digest }) {
     items.push(element("li", {}, "What is known of you from earlier conversations", small(from)));
   }
   return listNodes("At the head of the first message", "used", items);
+}
+
+/** The definitions of tools, which go beside the messages. @param {{names: string[], tokens: number} | undefined} tools */
+function toolNodes(tools) {
+  if (!tools?.names.length) return [];
+  const items = tools.names.map((name) => element("li", {}, element("bdi", { text: name })));
+  return listNodes(`Tools that were offered, ${counted(tools.tokens, "token")}`, "used used-tools", items);
 }
 
 /** @param {string} text */

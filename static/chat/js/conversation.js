@@ -365,9 +365,8 @@ export class Conversation {
     if (TEXTS.includes(frame.type)) this.follower.onText(frame);
     else if (ENDS.includes(frame.type)) this.follower.onEnded(frame);
     else if (frame.type === "session.ready") this.#onReady(frame);
-    else if (PREFERENCES.includes(frame.type)) {
-      this.extras.onFrame(frame, this.follower.turn ?? this.newestTurn);
-    } else if (frame.type === "turn.tool") this.follower.onTool(frame);
+    else if (PREFERENCES.includes(frame.type)) this.extras.onFrame(frame);
+    else if (frame.type === "turn.tool") this.follower.onTool(frame);
     else if (frame.type === "turn.accepted") this.#onAccepted(frame);
     else if (frame.type === "turn.context") this.#onContext(frame);
     else if (frame.type === "memory.cleared") this.#onCleared(frame);

@@ -55,9 +55,9 @@ function factsNode(preference, actions) {
   return element("p", { class: "preference-facts" }, ...facts);
 }
 
-/** @param {string} [quote] */
-function quoteNode(quote) {
-  return quote ? element("blockquote", { class: "preference-quote", dir: "auto", text: quote }) : null;
+/** What it was taken from, unless that is the same words. @param {import("./types.js").Preference} preference */
+function quoteNode({ quote, text }) {
+  return quote && quote.trim() !== text.trim() ? element("blockquote", { class: "preference-quote", dir: "auto", text: quote }) : null;
 }
 
 /**
@@ -74,7 +74,7 @@ export function preferenceRow(preference, actions) {
       ...[
         keyNode(preference),
         element("p", { class: "preference-words", dir: "auto", text: preference.text }),
-        quoteNode(preference.quote),
+        quoteNode(preference),
         factsNode(preference, actions),
         element(
           "p",
@@ -114,7 +114,7 @@ export function proposalNode(preference, actions, tag = "li") {
     element("p", { class: "proposal-question", text: "Remember this?" }),
     keyNode(preference),
     element("p", { class: "preference-words", dir: "auto", text: preference.text }),
-    quoteNode(preference.quote),
+    quoteNode(preference),
     factsNode(preference, actions),
     element(
       "p",
