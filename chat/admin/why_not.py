@@ -88,7 +88,7 @@ class WhyNotPages(SessionPages):
         is_asked = bool(asked.seq or (asked.text and with_text))
         if turn is not None and is_asked:
             turn.chat_session = chat_session
-            context |= self.answered(request, turn, asked, with_text)
+            context |= _answered(request, turn, asked, with_text)
         if is_asked:
             audit.note(
                 request,
@@ -104,60 +104,6 @@ class WhyNotPages(SessionPages):
             )
         return TemplateResponse(request, "admin/chat/why_not.html", context)
 
-    def answered(
-        self, request: HttpRequest, turn: ChatTurn, asked: Asked, with_text: bool
-    ) -> dict[str, Any]:
-        chat_session = turn.chat_session
-        sent = why_not.requests_of(turn)
-        places = finding.in_session(chat_session, asked.text) if asked.text and with_text else []
-        wanted: list[tuple[Wanted, Place | None]] = [
-            (Wanted(each.message.seq, each.message), each) for each in places
-        ]
-        if asked.seq is not None:
-            wanted.insert(0, (why_not.wanted(chat_session, asked.seq), None))
-        answers = [
-            self.answer(request, turn, sent, each, place, with_text) for each, place in wanted
-        ]
-        manifest = why_not.manifest_of(sent[-1]) if sent else {}
-        return {
-            "is_answered": True,
-            "sent": sent,
-            "answers": answers,
-            **_words(turn, sent, asked, with_text),
-            "remembered": _remembered(request, turn, asked, manifest, with_text),
-            "was_forgotten": _forgotten(chat_session, asked, with_text),
-        }
-
-    def answer(
-        self,
-        request: HttpRequest,
-        turn: ChatTurn,
-        sent: Sequence[ContextRecord],
-        wanted: Wanted,
-        place: Place | None,
-        with_text: bool,
-    ) -> Answer:
-        attempts = tuple(
-            Attempt(record, why_not.verdict(why_not.manifest_of(record), turn, wanted))
-            for record in sent
-        )
-        settings: Sequence[SettingLink] = ()
-        what_if, distance = "", None
-        if attempts and attempts[-1].verdict.state == why_not.LEFT_OUT:
-            verdict = attempts[-1].verdict
-            settings = links_of(request, turn.chat_session)(verdict.explained.settings)
-            distance = why_not.distance(wanted, turn)
-            what_if = _what_if(turn, wanted, verdict, distance)
-        return Answer(
-            wanted=wanted,
-            place=place,
-            excerpt=_excerpt(wanted.row) if with_text else None,
-            attempts=attempts,
-            settings=tuple(settings),
-            distance=distance,
-            what_if=what_if,
-        )
-
 
 def asked_by(request: HttpRequest) -> Asked:
     """A text is only ever posted: addresses stay in logs and histories."""
@@ -165,6 +111,59 @@ def asked_by(request: HttpRequest) -> Asked:
     text = finding.asked(request.POST.get("text", "")) if request.method == "POST" else ""
     seq = number(given.get("seq"))
     return Asked(turn=number(given.get("turn")), seq=seq or None, text=text)
+
+
+def _answered(
+    request: HttpRequest, turn: ChatTurn, asked: Asked, with_text: bool
+) -> dict[str, Any]:
+    chat_session = turn.chat_session
+    sent = why_not.requests_of(turn)
+    places = finding.in_session(chat_session, asked.text) if asked.text and with_text else []
+    wanted: list[tuple[Wanted, Place | None]] = [
+        (Wanted(each.message.seq, each.message), each) for each in places
+    ]
+    if asked.seq is not None:
+        wanted.insert(0, (why_not.wanted(chat_session, asked.seq), None))
+    answers = [_answer(request, turn, sent, each, place, with_text) for each, place in wanted]
+    manifest = why_not.manifest_of(sent[-1]) if sent else {}
+    return {
+        "is_answered": True,
+        "sent": sent,
+        "answers": answers,
+        **_words(turn, sent, asked, with_text),
+        "remembered": _remembered(request, turn, asked, manifest, with_text),
+        "was_forgotten": _forgotten(chat_session, asked, with_text),
+    }
+
+
+def _answer(
+    request: HttpRequest,
+    turn: ChatTurn,
+    sent: Sequence[ContextRecord],
+    wanted: Wanted,
+    place: Place | None,
+    with_text: bool,
+) -> Answer:
+    attempts = tuple(
+        Attempt(record, why_not.verdict(why_not.manifest_of(record), turn, wanted))
+        for record in sent
+    )
+    settings: Sequence[SettingLink] = ()
+    what_if, distance = "", None
+    if attempts and attempts[-1].verdict.state == why_not.LEFT_OUT:
+        verdict = attempts[-1].verdict
+        settings = links_of(request, turn.chat_session)(verdict.explained.settings)
+        distance = why_not.distance(wanted, turn)
+        what_if = _what_if(turn, wanted, verdict, distance)
+    return Answer(
+        wanted=wanted,
+        place=place,
+        excerpt=_excerpt(wanted.row) if with_text else None,
+        attempts=attempts,
+        settings=tuple(settings),
+        distance=distance,
+        what_if=what_if,
+    )
 
 
 def _excerpt(row: ChatMessage | None) -> str:

@@ -56,13 +56,12 @@ def switches(facts: Facts) -> Iterator[Check]:
 def window(facts: Facts) -> Iterator[Check]:
     """The limits in force, and whether the newest request went by them."""
     found = {each.name: each for each in policies.switches(facts.chat_session)}
-    most, tokens = found["max_messages"].value, found["max_tokens"].value
+    most = found["max_messages"].value
     is_tiny = isinstance(most, int) and most < LEAST_WINDOW
     yield Check(
         "Window",
         FINDING if is_tiny else OK,
-        f"At most {deciding.shown(most)} messages (by the {found['max_messages'].source}) and"
-        f" {deciding.shown(tokens)} tokens (by the {found['max_tokens'].source}).",
+        f"{_limit(found['max_messages'], 'messages')}, {_limit(found['max_tokens'], 'tokens')}.",
         "One message holds no exchange: set 2 or more." if is_tiny else "",
         ("max_messages", "max_tokens", "stride"),
     )
@@ -80,6 +79,12 @@ def window(facts: Facts) -> Iterator[Check]:
             f"{'; '.join(changed)}.",
             "The next turn goes by the new ones; a larger limit brings older messages back.",
         )
+
+
+def _limit(switch: policies.Switch, unit: str) -> str:
+    most = switch.value
+    said = f"no limit of {unit}" if most is None else f"at most {most:,} {unit}"
+    return f"{said} (by the {switch.source})"
 
 
 def lines(facts: Facts) -> Iterator[Check]:
