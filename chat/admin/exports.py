@@ -6,12 +6,11 @@ The page "Exports" shows the reader's own jobs. Somebody else's and an unknown o
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
-from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -33,18 +32,17 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
-from chat.access import may_export_metadata, may_export_text, staff_tenants
+from chat.access import may_export_metadata, staff_tenants
 from chat.admin import audit, export_selections
 from chat.admin.base import ReadOnly, badge, link, moment
 from chat.admin.content import GuardedContent
+from chat.admin.export_form import ExportForm, download, shown, streamed
 from chat.admin.lists import LargeList, by_id, count_of
 from chat.admin.scope import Scoped
 from chat.models import ExportJob
-from chat.transfer import export_files, export_jobs, export_streams
-from chat.transfer.export_formats import FORMATS
+from chat.transfer import export_files, export_jobs
 from chat.transfer.export_kinds import KINDS
 from chat.transfer.export_pages import Selection
-from memory.text import one_line
 
 STATUS_BADGES = {
     "queued": "quiet",
@@ -53,56 +51,6 @@ STATUS_BADGES = {
     "failed": "bad",
     "expired": "quiet",
 }
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "private, no-store",
-    "X-Accel-Buffering": "no",  # a proxy passes on what there is
-}
-
-
-class ExportForm(forms.Form):
-    """What to export and how; `with_text` only for who may."""
-
-    kind = forms.ChoiceField(label="What", widget=forms.RadioSelect)
-    format = forms.ChoiceField(
-        label="Format",
-        widget=forms.RadioSelect,
-        choices=[(each.name, each.label) for each in FORMATS.values()],
-        initial="csv",
-    )
-    with_text = forms.BooleanField(label="With what people wrote", required=False)
-    reason = forms.CharField(
-        label="Reason, kept in the audit trail", required=False, max_length=500
-    )
-
-    def __init__(self, *args: Any, counts: Mapping[str, int], user: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        choices = [
-            (name, f"{KINDS[name].label}: {counted_as(name, counts[name])}") for name in counts
-        ]
-        kind: Any = self.fields["kind"]
-        kind.choices = choices
-        kind.initial = choices[0][0]
-        if not may_export_text(user):
-            del self.fields["with_text"]
-
-    def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
-        given["reason"] = one_line(given.get("reason", ""))
-        if settings.CHAT_READ_REASON_REQUIRED and given.get("with_text") and not given["reason"]:
-            self.add_error("reason", "Say why you need what people wrote.")
-        return given
-
-
-def counted_as(kind: str, number: int) -> str:
-    """The count of rows; of usage only the people are known before it is added up."""
-    return f"{shown(number)} people" if kind == "usage" else shown(number)
-
-
-def shown(number: int) -> str:
-    """A count for the page; it was counted only so far."""
-    most = settings.CHAT_EXPORT_ROWS_INLINE
-    return f"more than {most:,}" if number == most + 1 else f"{number:,}"
 
 
 @admin.register(ExportJob)
@@ -233,15 +181,16 @@ class ExportJobAdmin(ReadOnly, GuardedContent, Scoped, LargeList):
     def queue(
         self, request: HttpRequest, source: str, selection: Selection, form: str
     ) -> ExportJob:
+        owner: Any = request.user
         job = ExportJob.objects.create(
-            owner_id=request.user.pk,
+            owner=owner,
             kind=selection.kind.name,
             format=form,
             with_text=selection.with_text,
             filter=export_selections.filter_of(request, source),
         )
-        if not request.user.is_superuser:
-            job.tenants.set(staff_tenants(request.user))
+        if not owner.is_superuser:
+            job.tenants.set(staff_tenants(owner))
         return job
 
     # --- A job ------------------------------------------------------------------------------------
@@ -351,18 +300,3 @@ class ExportJobAdmin(ReadOnly, GuardedContent, Scoped, LargeList):
         if job.status != ExportJob.Status.DONE:
             return "–"
         return link(reverse("admin:chat_exportjob_file", args=[job.pk]), "Download")
-
-
-def download(selection: Selection, form: str) -> StreamingHttpResponse:
-    """The rows as they are read, page by page."""
-    chosen = FORMATS[form]
-    return streamed(export_streams.stream(selection, chosen), selection.kind.name, form)
-
-
-def streamed(pieces: AsyncIterator[bytes], kind: str, form: str) -> StreamingHttpResponse:
-    name = f"{kind}-{timezone.now():%Y-%m-%d}.{form}"
-    return StreamingHttpResponse(
-        pieces,
-        content_type=FORMATS[form].content_type,
-        headers={**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'},
-    )
