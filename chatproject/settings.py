@@ -356,7 +356,7 @@ CHAT_PROOF_KEY = env.str("CHAT_PROOF_KEY", default="") or SECRET_KEY
 CHAT_MAX_ATTACHMENT_BYTES = integer("CHAT_MAX_ATTACHMENT_BYTES", 5 * 1024 * 1024)
 CHAT_MAX_REQUEST_IMAGE_BYTES = integer("CHAT_MAX_REQUEST_IMAGE_BYTES", 20 * 1024 * 1024)
 
-# --- Exports ---------------------------------------------------------------------------------------
+# --- Exports --------------------------------------------------------------------------------------
 
 CHAT_EXPORT_ROWS_INLINE = integer("CHAT_EXPORT_ROWS_INLINE", 50_000)
 CHAT_EXPORT_HOURS = integer("CHAT_EXPORT_HOURS", 24)
