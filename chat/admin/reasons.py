@@ -37,7 +37,7 @@ def is_missing(user: Any, session_id: uuid.UUID | None) -> bool:
     return not given.exists()
 
 
-def ask(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
+def ask(request: HttpRequest, session_id: uuid.UUID | None) -> HttpResponse:
     """To the page that asks, and from there back here."""
     address = reverse("admin:chat_chatsession_reason", args=[session_id])
     return HttpResponseRedirect(f"{address}?{urlencode({'next': request.get_full_path()})}")

@@ -50,7 +50,7 @@ def say(request: Any, chat_session: ChatSession, remark: Remark) -> None:
         if remark.note:
             _add_note(request, chat_session, remark)
         if remark.score is not None:
-            _set_score(request, chat_session, remark)
+            _set_score(request, chat_session, remark, remark.score)
         if remark.new_tags or remark.dropped_tags:
             _change_tags(request, chat_session, remark)
 
@@ -81,16 +81,16 @@ def _add_note(request: Any, chat_session: ChatSession, remark: Remark) -> None:
     _note(request, "review.note", chat_session, remark, note=made.pk)
 
 
-def _set_score(request: Any, chat_session: ChatSession, remark: Remark) -> None:
+def _set_score(request: Any, chat_session: ChatSession, remark: Remark, value: int) -> None:
     """One score per name, author and subject: giving it again replaces one's own."""
     ReviewScore.objects.update_or_create(
         chat_session=chat_session,
         subject=str(remark.turn.pk) if remark.turn else SUBJECT,
         name=remark.score_name,
         author=request.user,
-        defaults={"value": remark.score, "turn": remark.turn},
+        defaults={"value": value, "turn": remark.turn},
     )
-    _note(request, "review.score", chat_session, remark, value=remark.score)
+    _note(request, "review.score", chat_session, remark, value=value)
 
 
 def _change_tags(request: Any, chat_session: ChatSession, remark: Remark) -> None:
@@ -132,9 +132,9 @@ def tag_all(request: Any, rows: QuerySet[ChatSession], name: str) -> int:
     with transaction.atomic():
         there = ChatSession.objects.filter(pk__in=ids)
         changed = there.update(review_state=F("review_state"))  # locks the rows
-        by_tenant: dict[int, list[uuid.UUID]] = defaultdict(list)
-        for pk, tenant_id in there.values_list("pk", "tenant_id"):
-            by_tenant[tenant_id].append(pk)
+        by_tenant: dict[int, list[ChatSession]] = defaultdict(list)
+        for each in there.only("tenant"):
+            by_tenant[each.tenant_id].append(each)
         tags = {tenant_id: tag_named(tenant_id, name) for tenant_id in sorted(by_tenant)}
         for tenant_id, tag in tags.items():
             tag.chat_sessions.add(*by_tenant[tenant_id])

@@ -53,7 +53,7 @@ class TagForm(forms.Form):
 class ReviewQueue(admin.ModelAdmin):
     """Adds the queue's page, and the bulk actions of the list of sessions."""
 
-    actions = ["queue_for_review", "tag_sessions"]
+    actions: list[Any] = ["queue_for_review", "tag_sessions"]
 
     def get_urls(self) -> list[URLPattern]:
         site = self.admin_site
@@ -81,8 +81,8 @@ class ReviewQueue(admin.ModelAdmin):
     def queue_view(self, request: HttpRequest) -> HttpResponse:
         rows = self.reviewable(request)
         at_it = reviews.with_staleness(rows).filter(review_state=reviews.State.IN_REVIEW)
-        mine = at_it.filter(review_claimed_by=request.user).order_by("review_claimed_at", "pk")
-        others = at_it.exclude(review_claimed_by=request.user)
+        mine = at_it.filter(review_claimed_by=request.user.pk)
+        others = at_it.exclude(review_claimed_by=request.user.pk)
         waiting = reviews.oldest_first(rows)
         number = counted(waiting)
         request.current_app = self.admin_site.name
@@ -91,7 +91,7 @@ class ReviewQueue(admin.ModelAdmin):
             "opts": self.opts,
             "title": "Review queue",
             "text_is_hidden": why_hidden(request.user),
-            "mine": self.listed(request, mine),
+            "mine": self.listed(request, mine.order_by("review_claimed_at", "pk")),
             "waiting": self.listed(request, waiting),
             "others": self.listed(request, others.order_by("review_claimed_at", "pk")),
             "number": f"more than {COUNTED:,}" if number > COUNTED else f"{number:,}",

@@ -100,11 +100,13 @@ class Standing:
 
 def standing(session_id: uuid.UUID) -> Standing | None:
     """As the database's clock has it; None: there is no such session."""
-    row = with_staleness(ChatSession.objects.filter(pk=session_id)).values_list(
-        "review_state", "review_claimed_by", "review_claimed_at", "is_stale"
-    )
-    found = row.first()
-    return Standing(*found[:3], is_stale=bool(found[3])) if found else None
+    names = ("review_state", "review_claimed_by", "review_claimed_at")
+    rows = ChatSession.objects.filter(pk=session_id).only(*names)
+    row = with_staleness(rows).first()
+    if row is None:
+        return None
+    is_stale = bool(row.is_stale)  # type: ignore[attr-defined]  # annotated
+    return Standing(row.review_state, row.review_claimed_by_id, row.review_claimed_at, is_stale)
 
 
 def with_staleness(rows: QuerySet[ChatSession]) -> QuerySet[ChatSession]:

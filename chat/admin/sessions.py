@@ -97,7 +97,7 @@ class ChatSessionAdmin(SessionActions, ReviewQueue, TranscriptPages, SessionFile
         AssistantFilter,
         TenantFilter,
     ]
-    actions = [*ReviewQueue.actions, *SessionActions.actions]
+    actions: list[Any] = [*ReviewQueue.actions, *SessionActions.actions]
     change_list_template = "admin/chat/chatsession/change_list.html"
     list_select_related = ["user", "assistant"]
     ordering = ["-last_active_at", "-id"]
@@ -242,7 +242,8 @@ class ChatSessionAdmin(SessionActions, ReviewQueue, TranscriptPages, SessionFile
     def review_column(self, chat_session: ChatSession) -> SafeString:
         """The state, who claimed it since when, and the tags."""
         state = chat_session.review_state
-        parts = [(badge(chat_session.get_review_state_display(), REVIEW_BADGES[state]),)]
+        shown = badge(chat_session.get_review_state_display(), REVIEW_BADGES[state])
+        parts: list[tuple[str]] = [(shown,)]
         if chat_session.review_claimed_by is not None:
             since = moment(chat_session.review_claimed_at)
             parts.append((f"claimed by {chat_session.review_claimed_by}, {since}",))

@@ -170,7 +170,7 @@ class TranscriptPages(admin.ModelAdmin):
         """Store what the form says; a wrong one is named, and nothing of it is stored."""
         form = RemarkForm(request.POST, chat_session)
         if not form.is_valid():
-            wrong = "; ".join(text for texts in form.errors.values() for text in texts)
+            wrong = "; ".join(str(text) for texts in form.errors.values() for text in texts)
             self.message_user(request, f"Nothing was saved: {wrong}", messages.ERROR)
             return False
         remarks.say(request, chat_session, form.remark(request.user))
