@@ -236,7 +236,7 @@ def test_every_kind_of_redis_value_is_searched_and_other_caches_say_that_they_ca
         assert "(LocMemCache) cannot list its keys" in findings.skipped[0]
         return
     client, prefix = cache._cache.get_client(None, write=True), settings.TEST_KEY_PREFIX
-    cache.set(f"a {WORD}", 1)
+    cache.set(f"a-{WORD}", 1)
     cache.set("b", {"text": WORD})
     client.hset(f"{prefix}:h", "k", WORD)
     client.rpush(f"{prefix}:l", WORD)
