@@ -342,7 +342,7 @@ def delete(count: int) -> None:
 
     def carefully() -> None:
         for each in ours:
-            retention.delete_session(each, reason="benchmark")
+            retention.forget_session(each, reason="benchmark")
 
     seconds, added, _ = added_memory(plainly)
     print(

@@ -174,7 +174,7 @@ async def test_clear_and_delete(fake_endpoint: FakeEndpoint) -> None:
     await say(chat_session, SECOND)
     assert sent(fake_endpoint) == [builders.PROMPT, SECOND]
     assert await ChatMessage.objects.filter(content=FIRST).acount() == 1  # the transcript stays
-    await sync_to_async(retention.delete_session)(chat_session.pk)
+    await sync_to_async(retention.forget_session)(chat_session.pk)
     for model in (ChatSession, ChatMessage, ChatTurn, ContextRecord, MemorySnapshot):
         assert await model.objects.acount() == 0
 

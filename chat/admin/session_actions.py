@@ -71,7 +71,7 @@ class SessionActions(admin.ModelAdmin):
     @admin.action(description="Delete…", permissions=["erase"])
     def delete_sessions(self, request: HttpRequest, rows: QuerySet[ChatSession]) -> Any:
         def delete(chat_session: ChatSession, reason: str) -> None:
-            retention.delete_session(
+            retention.forget_session(
                 chat_session.pk,
                 actor=request.user,
                 reason=reason,

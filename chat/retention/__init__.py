@@ -1,6 +1,7 @@
-"""What leaves: deleted sessions, cleared memory, idle sessions, dead turns.
+"""What leaves: sessions, messages, preferences, people; cleared memory, idle sessions, dead turns.
 
-Commands, admin actions and the API call these functions; nothing else deletes.
+Commands, admin actions, tools and the API call these functions; nothing else deletes. `forget_*`
+give a receipt.
 """
 
 from chat.retention.deletion import forget_session
@@ -20,8 +21,6 @@ from chat.retention.preferences import forget_preference
 from chat.retention.reaping import reap_turns
 from chat.retention.uploads import remove_forgotten, remove_unsent
 
-delete_session = forget_session
-
 __all__ = [
     "CleanupReport",
     "Cleared",
@@ -31,7 +30,6 @@ __all__ = [
     "UnknownPreferences",
     "cleanup",
     "clear_memory",
-    "delete_session",
     "forget_digest",
     "forget_memory",
     "forget_pair",

@@ -89,7 +89,7 @@ def test_a_session_that_is_deleted_meanwhile_is_not_found(
     remember = preferences.remember
 
     def delete_first(*args: Any, **values: Any) -> UserPreference:
-        retention.delete_session(chat_session.pk)
+        retention.forget_session(chat_session.pk)
         return remember(*args, **values)
 
     monkeypatch.setattr(preferences, "remember", delete_first)

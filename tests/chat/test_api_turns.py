@@ -453,7 +453,7 @@ async def test_a_session_that_is_deleted_meanwhile_ends_the_stream(
     content = aiter(response.streaming_content)
     seen = await anext(content)
     await until(lambda: bool(fake_endpoint.requests))
-    await hop(retention.delete_session, chat_session.pk)
+    await hop(retention.forget_session, chat_session.pk)
     async for chunk in content:
         seen += chunk
     assert parse_events(seen)[-1][0] == "session.deleted"
@@ -468,7 +468,7 @@ async def test_a_session_that_is_deleted_meanwhile_is_not_found_for_who_waits(
     fake_endpoint.replies(endless())
     waiting = asyncio.create_task(send(api, chat_session))
     await until(lambda: bool(fake_endpoint.requests))
-    await hop(retention.delete_session, chat_session.pk)
+    await hop(retention.forget_session, chat_session.pk)
     assert code(await waiting) == (404, "not_found")
     assert await stored() == []
 

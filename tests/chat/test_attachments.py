@@ -484,7 +484,7 @@ async def test_parts_of_an_imported_message_that_name_somebodys_image_bring_noth
 def test_deleting_a_session_removes_the_files_of_its_images() -> None:
     chat_session, kept = builders.chat_session(), builders.attachment(builders.chat_session())
     gone = builders.attachment(chat_session)
-    retention.delete_session(chat_session.pk)
+    retention.forget_session(chat_session.pk)
     assert not gone.file.storage.exists(str(gone.file.name))
     assert kept.file.storage.exists(str(kept.file.name))
     assert list(Attachment.objects.all()) == [kept]
@@ -502,7 +502,7 @@ def test_a_file_that_the_disk_does_not_let_go_is_removed_later(
 
     with monkeypatch.context() as broken:
         broken.setattr(removals.default_storage, "delete", refuse)
-        retention.delete_session(chat_session.pk)
+        retention.forget_session(chat_session.pk)
     pending = PendingRemoval.objects.get()
     assert (pending.kind, pending.name, pending.attempts) == ("file", image.file.name, 1)
     assert "is busy" in pending.last_error
@@ -514,7 +514,7 @@ def test_a_file_that_the_disk_does_not_let_go_is_removed_later(
 def test_an_upload_into_a_session_that_is_deleted_meanwhile_leaves_no_file() -> None:
     chat_session = builders.chat_session()
     person = chat_session.user
-    retention.delete_session(chat_session.pk)
+    retention.forget_session(chat_session.pk)
     with pytest.raises(ChatSession.DoesNotExist):
         attachments.store(chat_session, person, "a.png", PNG)
     assert files_on_disk() == set()

@@ -16,7 +16,14 @@ from django.utils import timezone
 
 from chat import leases, retention
 from chat.management.commands import delete_chat
-from chat.models import ChatMessage, ChatSession, ChatTurn, SessionTombstone
+from chat.models import (
+    ChatMessage,
+    ChatSession,
+    ChatTurn,
+    CleanupRun,
+    DeletionReceipt,
+    SessionTombstone,
+)
 from chat.retention import idle_sessions
 from tests import builders
 
@@ -118,7 +125,7 @@ def test_delete_chat_deletes_nothing_without_a_yes(
 
 def test_delete_chat_says_when_somebody_else_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     chat_session = session_of()
-    monkeypatch.setattr(delete_chat, "confirm", lambda found: retention.delete_session(found.pk))
+    monkeypatch.setattr(delete_chat, "confirm", lambda found: retention.forget_session(found.pk))
     with pytest.raises(CommandError, match="was deleted by somebody else"):
         run("delete_chat", chat_session.pk)
 
@@ -224,6 +231,29 @@ def test_cleanup_chats_fails_when_a_session_could_not_be_deleted(
     with pytest.raises(CommandError, match=f"Not deleted, see the log: {stuck.pk}") as error:
         run("cleanup_chats", "--days", 30)
     assert error.value.returncode == 1
+
+
+@pytest.mark.parametrize("is_preview", [True, False])
+def test_cleanup_chats_leaves_a_run_and_receipts_by_a_rule(is_preview: bool) -> None:
+    session_of(days=31)
+    run("cleanup_chats", "--days", 30, *(["--dry-run"] if is_preview else []))
+    row = CleanupRun.objects.get()
+    assert (row.command, row.is_preview, row.error, row.finished_at is not None) == (
+        "cleanup_chats",
+        is_preview,
+        "",
+        True,
+    )
+    assert (row.counts["sessions"], row.counts["failed"]) == (1, 0)
+    receipts = DeletionReceipt.objects.values_list("by", flat=True)
+    assert list(receipts) == ([] if is_preview else ["policy"])
+
+
+def test_cleanup_chats_says_in_its_run_why_it_failed(settings: LazySettings) -> None:
+    settings.CHAT_MEMORY_AUTO_CLEANUP_DAYS = -3
+    with pytest.raises(CommandError):
+        run("cleanup_chats")
+    assert CleanupRun.objects.get().error == "days is -3: give a number from 0 (never) to 36500"
 
 
 # --- reap_turns -----------------------------------------------------------------------------------

@@ -463,7 +463,7 @@ async def test_a_deleted_session_is_told_and_its_sockets_are_closed(
     made = await socket(alice, chat_session)
     await made.say("message.send", client_id=str(uuid.uuid4()), text="go")
     await made.until("turn.delta")
-    await sync_to_async(retention.delete_session)(chat_session.pk)
+    await sync_to_async(retention.forget_session)(chat_session.pk)
     assert (await made.until("session.deleted"))["type"] == "session.deleted"
     assert await made.closed() == 4404
     assert await fake_endpoint.requests[0].ended(2) == "disconnected"

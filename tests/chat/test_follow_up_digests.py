@@ -108,7 +108,7 @@ async def test_an_answer_that_is_no_digest_is_tried_again(
 
 
 async def remove(chat_session: ChatSession) -> None:
-    await sync_to_async(retention.delete_session)(chat_session.pk)
+    await sync_to_async(retention.forget_session)(chat_session.pk)
 
 
 async def clear(chat_session: ChatSession) -> None:

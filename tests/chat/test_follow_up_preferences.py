@@ -290,7 +290,7 @@ async def clear(chat_session: ChatSession) -> None:
 
 
 async def remove(chat_session: ChatSession) -> None:
-    await sync_to_async(retention.delete_session)(chat_session.pk)
+    await sync_to_async(retention.forget_session)(chat_session.pk)
 
 
 async def switch_off(chat_session: ChatSession) -> None:

@@ -131,7 +131,7 @@ async def test_a_session_that_was_deleted_while_the_model_wrote_leaves_the_cost_
 ) -> None:
     meanwhile = Meanwhile(fake_endpoint, answer("Gone"))
     await sync_to_async(_mark)(chat_session)
-    await meanwhile.do(lambda: sync_to_async(retention.delete_session)(chat_session.pk))
+    await meanwhile.do(lambda: sync_to_async(retention.forget_session)(chat_session.pk))
     assert not await ChatSession.objects.filter(pk=chat_session.pk).aexists()
     assert await ModelCall.objects.filter(chat_session=None, kind="title").acount() == 1
     assert await sync_to_async(due_rows)() == []

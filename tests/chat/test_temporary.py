@@ -166,7 +166,7 @@ async def test_deleting_removes_the_text_from_the_store_now_or_later(
     assert SECRET in texts.values()
     caches = settings.CACHES
     settings.CACHES = AWAY
-    await sync_to_async(retention.delete_session)(chat_session.pk)
+    await sync_to_async(retention.forget_session)(chat_session.pk)
     pending = await PendingRemoval.objects.aget()
     assert (pending.name, pending.attempts) == (temporary.key_of(chat_session.pk), 1)
     settings.CACHES = caches

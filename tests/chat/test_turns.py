@@ -416,7 +416,7 @@ async def test_a_deleted_session_stays_deleted_whatever_runs(
     fake_endpoint.replies(endless())
     started = await running.start(send(chat_session, "Hi"))
     await until(lambda: ChatMessage.objects.filter(turn=started.turn_id).exists())
-    await sync_to_async(retention.delete_session)(chat_session.pk)
+    await sync_to_async(retention.forget_session)(chat_session.pk)
     await running.wait(chat_session.pk, started.turn_id)
     assert await fake_endpoint.requests[0].ended(2.0) == "disconnected"
     for model in (ChatSession, ChatTurn, ChatMessage, ContextRecord, MemorySnapshot):
