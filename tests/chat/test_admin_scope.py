@@ -25,6 +25,7 @@ from chat.models import (
     SessionTombstone,
     Tenant,
 )
+from chat.search import messages as search
 from memory.models import MemorySnapshot, UserPreference
 from tests import builders
 from tests.chat.admin_site import (
@@ -175,6 +176,24 @@ def test_filters_do_not_tell_about_other_tenants(
         response = of_acme.get(list_url(ChatSession), asked)
         assert (response.status_code, rows_of(response)) == (200, [])
     assert "zeta" not in text_of(of_acme.get(list_url(ChatSession)))
+
+
+def test_what_was_said_is_found_in_ones_own_tenants_by_who_may_read(
+    acme: Tenant, zeta: Tenant, of_acme: Client
+) -> None:
+    mine, theirs = (builders.chat_session(tenant=tenant) for tenant in (acme, zeta))
+    for chat_session in (mine, theirs):
+        said = builders.message(chat_session, content="The phrase is 青云-4173, remember it.")
+        owner = {"tenant_id": chat_session.tenant_id, "user_id": chat_session.user_id}
+        search.index(said, None, **owner)
+
+    def found(client: Client, term: str) -> set[ChatSession]:
+        return set(rows_of(client.get(list_url(ChatSession), {"q": term})))
+
+    for term in ("青云", "phrase", "REMEMBER"):
+        assert found(of_acme, term) == {mine}
+        assert found(signed_in(builders.superuser()), term) == {mine, theirs}
+        assert found(signed_in(viewer(tenants=[acme])), term) == set()
 
 
 def autocomplete(client: Client, app_model: str, field: str, term: str) -> list[str]:
