@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import statistics
 import sys
 import tempfile
@@ -41,16 +40,15 @@ import django  # noqa: E402
 django.setup()
 
 from django.conf import settings  # noqa: E402
-from django.contrib.auth import get_user_model  # noqa: E402
-from django.contrib.auth.hashers import make_password  # noqa: E402
 from django.core.management import call_command  # noqa: E402
-from django.db import connection, transaction  # noqa: E402
+from django.db import connection  # noqa: E402
 
 from benchmarks.conversations import (  # noqa: E402
     Conversation,
     dialogues,
     locomo,
 )
+from benchmarks.filling import Vocabulary, fill  # noqa: E402
 from chat.models import ChatMessage, ChatSession, SearchEntry  # noqa: E402
 from chat.search import messages, rebuilding  # noqa: E402
 from chat.search.pieces import WordIndex  # noqa: E402
@@ -136,74 +134,6 @@ def all_recalls(
 # --- Cost -----------------------------------------------------------------------------------------
 
 
-class Vocabulary:
-    """Words as often as in a language, by Zipf's law; half of the messages are Chinese."""
-
-    def __init__(self) -> None:
-        self.chance = random.Random(7)
-        self.words = [f"word{number}" for number in range(60_000)]
-        self.signs = [chr(0x4E00 + number) for number in range(3_000)]
-        self._english = self._running_text(self.words)
-        self._chinese = self._running_text(self.signs)
-
-    def _running_text(self, words: Sequence[str]) -> list[str]:
-        weights = [1 / (rank + 3) for rank in range(len(words))]
-        return self.chance.choices(words, weights, k=1_000_000)
-
-    def text(self) -> str:
-        if self.chance.random() < 0.5:
-            return " ".join(self._piece(self._english))
-        return "".join(self._piece(self._chinese))
-
-    def _piece(self, text: Sequence[str]) -> Sequence[str]:
-        start = self.chance.randrange(len(text) - 60)
-        return text[start : start + self.chance.randint(5, 60)]
-
-    def questions(self) -> dict[str, Callable[[], str]]:
-        """Kinds of questions, each with what makes one."""
-        pick = self.chance.sample
-        return {
-            "3 rare words": lambda: " ".join(pick(self.words[20_000:], 3)),
-            "5 usual words": lambda: " ".join(pick(self.words[100:5_000], 5)),
-            "3 commonest words": lambda: " ".join(pick(self.words[:10], 3)),
-            "4 Chinese signs": lambda: "".join(pick(self.signs[:100], 4)),
-            "20 words": lambda: " ".join(pick(self.words[:5_000], 20)),
-        }
-
-
-def fill(count: int, vocabulary: Vocabulary) -> list[ChatSession]:
-    """`count` indexed messages in PEOPLE sessions, one a person."""
-    assistant = builders.assistant()
-    password = make_password(None)
-    people = get_user_model().objects.bulk_create(
-        get_user_model()(username=f"person-{number}", password=password) for number in range(PEOPLE)
-    )
-    held = [builders.chat_session(person, assistant=assistant) for person in people]
-    for chat_session in held:
-        with transaction.atomic():
-            ChatMessage.objects.bulk_create(messages_of(chat_session, count // PEOPLE, vocabulary))
-            messages.index_session(chat_session.pk)
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("VACUUM ANALYZE")
-    return held
-
-
-def messages_of(chat_session: ChatSession, count: int, vocabulary: Vocabulary) -> list[ChatMessage]:
-    rows: list[ChatMessage] = []
-    for seq in range(1, count + 1):
-        rows.append(
-            ChatMessage(
-                chat_session=chat_session,
-                parent=rows[-1] if rows else None,
-                seq=seq,
-                role="user" if seq % 2 else "assistant",
-                content=vocabulary.text(),
-            )
-        )
-    return rows
-
-
 def newest(chat_session: ChatSession) -> object:
     """The floor: the newest 10 messages of one person."""
     rows = ChatMessage.objects.filter(
@@ -234,7 +164,7 @@ def milliseconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 def measure_cost() -> None:
     vocabulary = Vocabulary()
     start = time.perf_counter()
-    held = fill(MESSAGES, vocabulary)
+    held = fill(MESSAGES, PEOPLE, vocabulary)
     seconds = time.perf_counter() - start
     pick = vocabulary.chance.choice
     floor = milliseconds(lambda: newest(pick(held)))

@@ -17,7 +17,8 @@ from chat.search.scopes import Scope
 from memory.words import question_tokens
 
 MOST_WORDS = 40  # of a question: its first and its last ones
-MOST_POSTINGS = 2_000  # entries that are looked at for one word, the newest ones
+MOST_POSTINGS = 2_000  # entries of one person that are looked at for one word, the newest ones
+MOST_OF_EVERYBODY = 500  # the same where staff look for a word among everybody's
 NOT_INDEXED = "Your conversations cannot be searched yet: the server has still to index them."
 
 
@@ -104,8 +105,8 @@ def _scores(scope: Scope, question: str, asked: Sequence[str], limit: int) -> di
     """The entries that fit best, best first."""
     if (words := engine()) is None:
         return without_engine.newest_with(scope, question, limit)
-    postings = words.postings(scope, asked, MOST_POSTINGS)
-    ranked = rank(postings, asked, _total(scope), MOST_POSTINGS)[:limit]
+    most = MOST_OF_EVERYBODY if scope.user_id is None else MOST_POSTINGS
+    ranked = rank(words.postings(scope, asked, most), asked, _total(scope), most)[:limit]
     return {each.entry: each.score for each in ranked}
 
 

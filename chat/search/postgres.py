@@ -37,7 +37,7 @@ CROSS JOIN LATERAL (
 
 class Postgres:
     def write(self, entries: Mapping[int, Words]) -> None:
-        rows = [(_all(words), words.length, entry) for entry, words in entries.items()]
+        rows = [(literal_of(words), words.length, entry) for entry, words in entries.items()]
         with connection.cursor() as cursor:
             cursor.executemany(
                 "UPDATE chat_searchentry SET words = %s::tsvector, length = %s WHERE id = %s", rows
@@ -69,7 +69,8 @@ class Postgres:
         """Nothing: here words lie in the entry's row, and autovacuum is for it as for every row."""
 
 
-def _all(words: Words) -> str:
+def literal_of(words: Words) -> str:
+    """The tsvector of an entry, as text."""
     return _literal({name: getattr(words, name) for name in COLUMNS}, words.owner)
 
 

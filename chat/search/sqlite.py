@@ -24,10 +24,7 @@ MERGE_PAGES = 500  # that one step of `optimise` writes at most
 
 class Sqlite:
     def write(self, entries: Mapping[int, Words]) -> None:
-        rows: list[tuple[int | str, ...]] = [
-            (entry, each.length, *(" ".join(getattr(each, name)) for name in STORED))
-            for entry, each in entries.items()
-        ]
+        rows = [row_of(entry, words) for entry, words in entries.items()]
         with connection.cursor() as cursor:
             cursor.executemany(WRITE, rows)
 
@@ -59,6 +56,11 @@ class Sqlite:
         while _changes_of_merging(pages) > 1:
             pages = MERGE_PAGES
         _run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def row_of(entry_id: int, words: Words) -> tuple[int | str, ...]:
+    """What WRITE takes."""
+    return (entry_id, words.length, *(" ".join(getattr(words, name)) for name in STORED))
 
 
 def _changes_of_merging(pages: int) -> int:

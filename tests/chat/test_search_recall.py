@@ -25,7 +25,7 @@ SAMPLE: dict[str, Any] = {
         "speaker_a": "Ann",
         "speaker_b": "Bo",
         "session_2_date_time": "10:04 am on 9 June, 2023",
-        "session_2": [{"speaker": "Bo", "dia_id": "D2:1", "text": "Look!", "blip_caption": "a cat"}],
+        "session_2": [{"speaker": "Bo", "dia_id": "D2:1", "text": "Hi!", "blip_caption": "a cat"}],
         "session_10_date_time": "1:56 pm on 8 Jul, 2023",
         "session_10": [{"speaker": "Ann", "dia_id": "D10:1", "text": "Bye."}],
         "session_11_date_time": "1:56 pm on 9 Jul, 2023",
@@ -49,7 +49,7 @@ def test_a_locomo_file_is_read(tmp_path: Path) -> None:
     path.write_text(json.dumps([SAMPLE]), encoding="utf-8")
     (read,) = locomo(path)
     assert read.sessions == (
-        (Said("D2:1", "Bo", "Bo: Look! a cat", datetime(2023, 6, 9, 10, 4, tzinfo=UTC)),),
+        (Said("D2:1", "Bo", "Bo: Hi! a cat", datetime(2023, 6, 9, 10, 4, tzinfo=UTC)),),
         (Said("D10:1", "Ann", "Ann: Bye.", datetime(2023, 7, 8, 13, 56, tzinfo=UTC)),),
     )
     assert read.questions == (
