@@ -7,7 +7,9 @@ text: only summaries made after that moment count for the next one.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Max, QuerySet
@@ -138,7 +140,7 @@ def forget_source(tenant_id: int, user_id: int, session_id: uuid.UUID) -> bool:
     return True
 
 
-def _write(tenant_id: int, user_id: int, values: dict[str, object]) -> UserDigest:
+def _write(tenant_id: int, user_id: int, values: Mapping[str, Any]) -> UserDigest:
     """Change the row, or make it; whoever read an older revision then writes no more."""
     with transaction.atomic():
         UserDigest.objects.get_or_create(tenant_id=tenant_id, user_id=user_id)

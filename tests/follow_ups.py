@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from chat import dues
@@ -32,8 +33,13 @@ async def follow(chat_session: ChatSession, kind: str) -> dict[str, int]:
 
 async def again() -> dict[str, int]:
     """Do what failed before, without waiting for its backoff."""
-    await FollowUp.objects.aupdate(due_at=Now())
+    await waiting().aupdate(due_at=Now())
     return await work_off()
+
+
+def waiting() -> QuerySet[FollowUp]:
+    """All but the roll-up of the day's usage, which every call makes due."""
+    return FollowUp.objects.exclude(kind="usage")
 
 
 def saying(value: Any, **how: Any) -> Reply:
@@ -53,7 +59,7 @@ def asked_last(fake_endpoint: FakeEndpoint) -> dict[str, Any]:
 
 def due_rows() -> list[tuple[str, int, str]]:
     """What is due or waits: kind, failures, last error."""
-    return list(FollowUp.objects.order_by("id").values_list("kind", "attempts", "last_error"))
+    return list(waiting().order_by("id").values_list("kind", "attempts", "last_error"))
 
 
 def calls() -> list[tuple[str, str]]:

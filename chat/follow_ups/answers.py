@@ -56,7 +56,8 @@ def json_object(text: str) -> dict[str, Any]:
 
 def _objects(text: str) -> list[dict[str, Any]]:
     """The JSON objects in a text, those inside another not counted."""
-    found, position = [], text.find("{")
+    found: list[dict[str, Any]] = []
+    position = text.find("{")
     decoder = json.JSONDecoder()
     while position >= 0 and len(found) < 2:
         try:

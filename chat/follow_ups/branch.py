@@ -44,8 +44,10 @@ class Branch(SessionHistory):
 
 def session_of(session_id: uuid.UUID | None) -> ChatSession | None:
     """The session with its assistant and endpoint; None when it is gone, or keeps no text."""
-    rows = ChatSession.objects.filter(is_temporary=False)
-    return rows.select_related("assistant__endpoint").filter(pk=session_id).first()
+    if session_id is None:
+        return None
+    rows = ChatSession.objects.filter(pk=session_id, is_temporary=False)
+    return rows.select_related("assistant__endpoint").first()
 
 
 def lock(chat_session: ChatSession, **changes: Any) -> bool:

@@ -24,6 +24,7 @@ from chat.turns import policies
 from memory.tokens import count_text
 
 T = TypeVar("T")
+NO_SESSION = uuid.UUID(int=0)
 OVERHEAD = 16  # tokens of a request beside its two texts
 
 
@@ -103,7 +104,7 @@ def _record(question: Question, started_at: datetime, spent: Usage | None, error
         }
     try:
         with transaction.atomic():
-            alive = ChatSession.objects.filter(pk=question.session_id).exists()
+            alive = ChatSession.objects.filter(pk=question.session_id or NO_SESSION).exists()
             ModelCall.objects.create(
                 chat_session_id=question.session_id if alive else None, **values
             )

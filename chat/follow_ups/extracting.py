@@ -130,7 +130,9 @@ def _messages(
         role=ChatMessage.Role.USER, redacted_at=None
     )
     encoding = chat_session.assistant.endpoint.encoding
-    said, told, left = [], [], limit
+    said: list[Said] = []
+    told: list[dict[str, Any]] = []
+    left = limit
     for row in rows.exclude(content="").order_by("seq")[:PAGE]:
         text = row.content or ""
         cost = count_text(text, encoding) + ENTRY_TOKENS

@@ -18,10 +18,10 @@ from chat import dues, follow_ups, llm, running
 from chat.dues import Claim
 from chat.follow_ups import Loop, work
 from chat.hops import Overloaded
-from chat.models import ChatSession, FollowUp, PendingRemoval
+from chat.models import ChatSession, PendingRemoval
 from tests import builders
 from tests.fakes import FakeEndpoint, Reply, Wait, answer
-from tests.follow_ups import due_rows, follow, work_off
+from tests.follow_ups import due_rows, follow, waiting, work_off
 from tests.orders import say, session_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -47,9 +47,9 @@ def mark(*subjects: str, kind: str = "title") -> None:
 
 
 async def until_title(chat_session: ChatSession, title: str, seconds: float = 5.0) -> None:
-    rows = ChatSession.objects.filter(pk=chat_session.pk, title=title)
+    named = ChatSession.objects.filter(pk=chat_session.pk, title=title)
     async with asyncio.timeout(seconds):
-        while not await rows.aexists():
+        while not await named.aexists():
             await asyncio.sleep(0.02)
 
 
@@ -145,7 +145,7 @@ async def test_stopping_gives_back_what_is_being_done_and_counts_no_failure(
             await asyncio.sleep(0.01)
     await running.registry.follow_ups.stop()
     gate.set()
-    row = await FollowUp.objects.aget()
+    row = await waiting().aget()
     assert (row.claimed_by, row.attempts, row.last_error) == ("", 0, "")
     assert (await ChatSession.objects.aget()).title == "Hello"
     fake_endpoint.replies(answer("Somebody else's"))

@@ -14,7 +14,8 @@ from django.db.models.functions import Now
 
 from chat import dues, llm, retention
 from chat.follow_ups import prompts, summarising
-from chat.models import Assistant, ChatMessage, ChatSession, FollowUp, ModelEndpoint
+from chat.follow_ups.branch import Branch
+from chat.models import Assistant, ChatMessage, ChatSession, ModelEndpoint
 from chat.turns import branches
 from memory import summaries
 from memory.models import ConversationSummary
@@ -29,13 +30,20 @@ from tests.follow_ups import (
     due_rows,
     follow,
     saying,
+    waiting,
     work_off,
 )
 from tests.orders import say, sent, session_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
 FILLER = "and there is a good deal more to say about it, as people do when they talk at length. "
-NOTHING_LEFT = {"decisions": [], "constraints": [], "open_tasks": [], "facts": [], "outdated": []}
+NOTHING_LEFT: dict[str, Any] = {
+    "decisions": [],
+    "constraints": [],
+    "open_tasks": [],
+    "facts": [],
+    "outdated": [],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -349,7 +357,7 @@ async def clear(chat_session: ChatSession) -> None:
 
 
 async def remove(chat_session: ChatSession) -> None:
-    await sync_to_async(retention.delete_session)(chat_session.pk)
+    await sync_to_async(retention.forget_session)(chat_session.pk)
 
 
 async def switch_off(chat_session: ChatSession) -> None:
@@ -433,7 +441,7 @@ async def test_another_branch_uses_the_version_that_is_on_it(
     await summarise(chat_session, fake_endpoint, saying(minutes(1)))
     await sync_to_async(talk)(chat_session, 5, 6)
     await summarise(chat_session, fake_endpoint, saying(minutes(5)))
-    branch = summarising.Branch(chat_session.pk, after=0)
+    branch = Branch(chat_session.pk, after=0)
 
     def in_use() -> int:
         found = summaries.usable(chat_session.pk, forget_line=0, reader=branch)
@@ -493,7 +501,7 @@ async def test_a_claim_that_expired_is_taken_over_and_the_late_worker_saves_noth
     await sync_to_async(dues.mark_session)("summary", chat_session.pk)
 
     async def another_worker() -> None:
-        await FollowUp.objects.aupdate(claimed_until=Now())
+        await waiting().aupdate(claimed_until=Now())
         fake_endpoint.replies(saying(minutes(1, text="In time {}")))
         assert (await work_off())["failed"] == 0
 

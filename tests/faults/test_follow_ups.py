@@ -14,10 +14,11 @@ from django.conf import settings
 from django.db import connection
 
 from chat import dues
-from chat.models import ChatSession, FollowUp
+from chat.models import ChatSession
 from tests import builders
 from tests.environment import ROOT, process_environment
 from tests.fakes import FakeEndpoint, Pause, Reply, answer
+from tests.follow_ups import waiting
 from tests.orders import session_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,7 +58,7 @@ def worker() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -75,11 +76,11 @@ def test_what_a_killed_worker_had_claimed_is_done_by_another_after_its_claim_exp
     until(lambda: bool(fake_endpoint.requests))
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
-    row = FollowUp.objects.get()
+    row = waiting().get()
     assert row.claimed_by != ""
     worker("--loop")
     until(lambda: ChatSession.objects.filter(title="Of the living").exists())
-    until(lambda: not FollowUp.objects.exists())
+    until(lambda: not waiting().exists())
     assert len(fake_endpoint.requests) == 2
 
 
@@ -93,8 +94,8 @@ def test_a_worker_that_is_asked_to_end_gives_back_what_it_does(
     process = worker("--loop")
     until(lambda: bool(fake_endpoint.requests))
     process.terminate()
-    output, _ = process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     assert output.decode().endswith("Done: 0; failed and to be tried again: 0\n")
-    row = FollowUp.objects.get()
+    row = waiting().get()
     assert (row.claimed_by, row.attempts) == ("", 0)
