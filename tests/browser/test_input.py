@@ -260,12 +260,12 @@ def test_a_command_in_a_bad_form_is_explained_and_stays_in_the_box(
 ) -> None:
     how = "Write it like this: /remember answer me in French"
     for text, why in (
-        ("/remember", how),
+        ("/remember ", how),
         ("/remember : tea", how),
         ("/remember tea: ", how),
         ("/new chat", "/new stands alone"),
         ("/temporary chat", "/temporary stands alone"),
-        ("/forget", "Say what: /forget"),
+        ("/forget ", "Say what: /forget"),
     ):
         chat.send(text)
         expect(chat.notice).to_contain_text(why)
