@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
 from chat.inspection.differences import ADDED, CHANGED, GONE, SAME, Difference, Pair
 
 EXCERPT = 600  # characters of a message
+SHOWN_SAME = 2  # messages without a difference; more of them are folded
 LABELS = {
     SAME: ("same", "quiet"),
     CHANGED: ("changed", "warning"),
@@ -28,9 +30,24 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Messages of one state that follow each other."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def is_folded(self) -> bool:
+        return self.rows[0].pair.state == SAME and len(self.rows) > SHOWN_SAME
+
+    @property
+    def tokens(self) -> int:
+        return sum(row.pair.line.tokens for row in self.rows)
+
+
+@dataclass(frozen=True)
 class Shown:
     difference: Difference
-    rows: tuple[Row, ...]
+    groups: tuple[Group, ...]
     summary: str
 
     @property
@@ -44,7 +61,10 @@ def shown(difference: Difference) -> Shown:
     said = [f"{counts[state]:,} {LABELS[state][0]}" for state in LABELS if counts[state]]
     return Shown(
         difference=difference,
-        rows=tuple(_row(pair) for pair in difference.pairs),
+        groups=tuple(
+            Group(tuple(map(_row, pairs)))
+            for _, pairs in groupby(difference.pairs, key=lambda pair: pair.state)
+        ),
         summary=", ".join(said) or "no message",
     )
 

@@ -37,6 +37,8 @@ class SettingLink:
 
     setting: Setting
     url: str
+    session_url: str = ""
+    """Where the session itself can be given another value."""
 
 
 class SessionPages(admin.ModelAdmin):
@@ -78,23 +80,29 @@ class SessionPages(admin.ModelAdmin):
         }
 
 
-def linked(request: HttpRequest, settings: Iterable[Setting]) -> list[SettingLink]:
-    """The settings with the page where each is set, for a reader who may open that page."""
-    return [SettingLink(each, _url(request.user, each)) for each in settings]
-
-
 def links_of(
     request: HttpRequest, chat_session: ChatSession
 ) -> Callable[[Iterable[str]], list[SettingLink]]:
-    """By names of settings, what they are today in the session."""
-    return lambda names: linked(request, deciding.settings_of(chat_session, names))
+    """By names of settings, what they are today in the session, with the page where each is set
+    for a reader who may open that page."""
+
+    def link(setting: Setting) -> SettingLink:
+        own = ""
+        if setting.of_session and request.user.has_perm("chat.change_chatsession"):
+            own = _address(deciding.SESSION, chat_session.pk, setting.of_session)
+        return SettingLink(setting, _url(request.user, setting), own)
+
+    return lambda names: [link(each) for each in deciding.settings_of(chat_session, names)]
 
 
 def _url(user: Any, setting: Setting) -> str:
     if setting.where not in PAGES or not user.has_perm(PERMISSIONS[setting.where]):
         return ""
-    address = reverse(f"admin:{PAGES[setting.where]}_change", args=[setting.pk])
-    return f"{address}#id_{setting.field}"
+    return _address(setting.where, setting.pk, setting.field)
+
+
+def _address(where: str, pk: Any, field: str) -> str:
+    return f"{reverse(f'admin:{PAGES[where]}_change', args=[pk])}#id_{field}"
 
 
 def number(text: str | None) -> int | None:

@@ -50,7 +50,7 @@ class ChangesForm(forms.Form):
 
     max_messages = Limit(least=1, label="Messages in the window")
     max_tokens = Limit(least=1, label="Tokens in the window")
-    stride = Limit(least=0, label="Steps of the window’s start")
+    stride = Limit(least=0, label="Steps of the window's start")
     enabled = forms.ChoiceField(choices=ON_OFF, required=False, label="Memory")
     summarize = forms.ChoiceField(choices=ON_OFF, required=False, label="Summaries")
     use_preferences = forms.ChoiceField(choices=ON_OFF, required=False, label="Preferences")

@@ -122,7 +122,7 @@ def _answered(
     wanted: list[tuple[Wanted, Place | None]] = [
         (Wanted(each.message.seq, each.message), each) for each in places
     ]
-    if asked.seq is not None:
+    if asked.seq is not None and asked.seq not in {each.seq for each, _ in wanted}:
         wanted.insert(0, (why_not.wanted(chat_session, asked.seq), None))
     answers = [_answer(request, turn, sent, each, place, with_text) for each, place in wanted]
     manifest = why_not.manifest_of(sent[-1]) if sent else {}

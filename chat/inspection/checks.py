@@ -154,6 +154,11 @@ def _unindexed(session_id: uuid.UUID) -> int:
     return sum(not is_blank(each) for each in found)
 
 
+def count(number: int, what: str) -> str:
+    """ "1 message", "20 messages"."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def key_is_set(variable: str) -> bool:
     return bool(os.environ.get(variable))
 

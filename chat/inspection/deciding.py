@@ -23,6 +23,11 @@ LABELS = {
     "use_digest": "the digest of earlier sessions",
 }
 FIELDS = {"enabled": "memory_enabled", "use_digest": "use_preferences"}  # else as the switch
+SESSION_FIELDS = {
+    "enabled": "memory_enabled",
+    "max_messages": "max_messages",
+    "max_tokens": "max_tokens",
+}
 VARIABLES = {
     "enabled": "CHAT_MEMORY_ENABLED",
     "max_messages": "CHAT_MEMORY_MAX_MESSAGES",
@@ -57,6 +62,8 @@ class Setting:
     """ "session", "assistant", "endpoint" or "environment"."""
     field: str
     pk: Any = None
+    of_session: str = ""
+    """The session's own field for it, where that is not what decides now."""
 
 
 def settings_of(chat_session: ChatSession, names: Iterable[str]) -> tuple[Setting, ...]:
@@ -72,11 +79,13 @@ def settings_of(chat_session: ChatSession, names: Iterable[str]) -> tuple[Settin
 
 def _of_switch(chat_session: ChatSession, switch: policies.Switch) -> Setting:
     label, value = LABELS[switch.name], shown(switch.value)
+    own = SESSION_FIELDS.get(switch.name, "") if switch.source != SESSION else ""
     if switch.source == ENVIRONMENT:
-        return Setting(label, value, ENVIRONMENT, VARIABLES[switch.name])
+        own = "" if switch.name == "enabled" else own  # what it forbids stays off
+        return Setting(label, value, ENVIRONMENT, VARIABLES[switch.name], of_session=own)
     owners = {SESSION: chat_session.pk, ASSISTANT: chat_session.assistant_id}
     field = FIELDS.get(switch.name, switch.name)
-    return Setting(label, value, switch.source, field, owners[switch.source])
+    return Setting(label, value, switch.source, field, owners[switch.source], own)
 
 
 def _of_row(chat_session: ChatSession, name: str) -> Setting:

@@ -10,7 +10,7 @@ from django.db.models import Count, Q
 from django.utils import timezone
 
 from chat.inspection import deciding, session_checks
-from chat.inspection.checks import FINDING, NOTE, OK, Check, Facts
+from chat.inspection.checks import FINDING, NOTE, OK, Check, Facts, count
 from chat.models import FollowUp
 from chat.turns import policies
 from chat.turns.history import SessionHistory
@@ -61,7 +61,7 @@ def window(facts: Facts) -> Iterator[Check]:
     yield Check(
         "Window",
         FINDING if is_tiny else OK,
-        f"{_limit(found['max_messages'], 'messages')}, {_limit(found['max_tokens'], 'tokens')}.",
+        f"{_limit(found['max_messages'], 'message')}; {_limit(found['max_tokens'], 'token')}.",
         "One message holds no exchange: set 2 or more." if is_tiny else "",
         ("max_messages", "max_tokens", "stride"),
     )
@@ -74,7 +74,7 @@ def window(facts: Facts) -> Iterator[Check]:
     ]
     if changed:
         yield Check(
-            "Newest request’s limits",
+            "Newest request's limits",
             NOTE,
             f"{'; '.join(changed)}.",
             "The next turn goes by the new ones; a larger limit brings older messages back.",
@@ -83,7 +83,7 @@ def window(facts: Facts) -> Iterator[Check]:
 
 def _limit(switch: policies.Switch, unit: str) -> str:
     most = switch.value
-    said = f"no limit of {unit}" if most is None else f"at most {most:,} {unit}"
+    said = f"no limit of {unit}s" if most is None else f"At most {count(most, unit)}"
     return f"{said} (by the {switch.source})"
 
 
@@ -125,7 +125,7 @@ def snapshot(facts: Facts) -> Iterator[Check]:
             f" {row.memory_epoch}, stored {row.updated_at:%Y-%m-%d %H:%M} UTC."
         )
     if stored is not None:
-        held = f"It is current and holds {len(stored.messages)} message(s)."
+        held = f"It is current and holds {count(len(stored.messages), 'message')}."
         yield Check("Snapshot", OK, held + about)
         return
     state, text = WHY_REBUILT.get(why, (NOTE, f"It is not used: {why}."))
@@ -133,7 +133,7 @@ def snapshot(facts: Facts) -> Iterator[Check]:
         state = OK
     if why == "behind" and facts.holder is not None:
         state, text = OK, "A turn is running; it is replaced at its end."
-    remedy = "The server’s log says what is wrong with it." if state == FINDING else ""
+    remedy = "The server's log says what is wrong with it." if state == FINDING else ""
     yield Check("Snapshot", state, text + about, remedy)
 
 
@@ -186,7 +186,7 @@ def _waiting(facts: Facts) -> Iterator[Check]:
         yield Check(
             "Not summarised",
             FINDING,
-            f"{lost} message(s) were left out of the newest request while they wait for a summary.",
+            f"The newest request left out {count(lost, 'message')} that no summary stands for yet.",
             "A worker makes it: `manage.py run_due`, or CHAT_FOLLOW_UPS_IN_WEB."
             if not any(each.attempts for each in due)
             else "See below why it fails.",
@@ -210,10 +210,12 @@ def remembered(facts: Facts) -> Iterator[Check]:
     chosen = preferences.active_for(policies.owner_of(chat_session))
     encoding = chat_session.assistant.endpoint.encoding
     _, beyond = within_share(chosen, settings.CHAT_PREFERENCE_TOKENS, encoding)
-    said = ", ".join(f"{count} {name}" for name, count in found.items() if count) or "none"
+    said = ", ".join(f"{number} {name}" for name, number in found.items() if number) or "None"
     text = f"{said}; {len(chosen)} concern this assistant"
     text += f", {len(beyond)} of them beyond their share of a request" if beyond else ""
-    text += f"; {hashes} hash(es) of deleted ones keep those from coming back" if hashes else ""
+    text += (
+        f"; {count(hashes, 'trace')} of deleted ones keep those from coming back" if hashes else ""
+    )
     yield Check(
         "Preferences",
         NOTE if beyond or found["expired"] or found["proposed"] else OK,
@@ -224,5 +226,5 @@ def remembered(facts: Facts) -> Iterator[Check]:
         ("use_preferences", "CHAT_PREFERENCE_TOKENS"),
     )
     digest = digests.of(chat_session.tenant_id, chat_session.user_id)
-    text = f"Made from {len(digest.sources)} session(s)." if digest else "There is none."
+    text = f"Made from {count(len(digest.sources), 'session')}." if digest else "There is none."
     yield Check("Digest", OK, text, settings=("use_digest",))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from chat import temporary
 from chat.inspection import checks
-from chat.inspection.checks import FINDING, MOST_UNINDEXED, NOTE, OK, Check, Facts
+from chat.inspection.checks import FINDING, MOST_UNINDEXED, NOTE, OK, Check, Facts, count
 from chat.models import ChatTurn, FollowUp
 from chat.search import messages
 from chat.turns import policies
@@ -51,7 +51,7 @@ def ids(facts: Facts) -> Iterator[Check]:
 def turns(facts: Facts) -> Iterator[Check]:
     """What ended how, and whether something runs that nobody is running."""
     counts = {status: facts.turns[status] for status in ChatTurn.Status.values}
-    said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    said = ", ".join(f"{number} {status}" for status, number in counts.items() if number)
     if not said:
         yield Check("Turns", NOTE, "No turn was ever begun.")
     elif not counts["completed"]:
@@ -73,7 +73,7 @@ def _lease(facts: Facts, running: int) -> Iterator[Check]:
         yield Check(
             "Lease",
             FINDING,
-            f"{running} turn(s) are said to run, and nobody holds the session.",
+            f"{count(running, 'turn')} said to run, and nobody holds the session.",
             "Run `manage.py reap_turns`: they end as interrupted.",
         )
     elif holder is None:
@@ -95,7 +95,7 @@ def rows(facts: Facts) -> Iterator[Check]:
     missing = (found["newest"] or 0) - found["stored"]
     text = f"{found['stored']} messages, {found['on_path']} of them on the chosen branch"
     if missing:
-        text += f"; {missing} number(s) are free: messages were deleted"
+        text += f"; {count(missing, 'number')} without a message: some were deleted"
     if found["redacted"]:
         text += f"; {found['redacted']} redacted"
     yield Check("Messages", NOTE if missing or found["redacted"] else OK, f"{text}.")
@@ -143,8 +143,8 @@ def _broken_branch(facts: Facts) -> list[str]:
     if found["backwards"]:
         broken.append(f"{found['backwards']} messages stand before the one that they follow")
     if found["strangers"] or found["other_turns"]:
-        count = found["strangers"] + found["other_turns"]
-        broken.append(f"{count} messages hang on rows of another session")
+        strangers = found["strangers"] + found["other_turns"]
+        broken.append(f"{strangers} messages hang on rows of another session")
     if (head.seq if head is not None else 0) != facts.newest_seq:
         broken.append("the session's head is not its newest message")
     return broken
@@ -159,7 +159,7 @@ def sent(facts: Facts) -> Iterator[Check]:
     window = manifest.get("window") or {}
     held = window.get("messages") or 0
     before = manifest.get("of")
-    text = f"Turn {record.turn.number} was sent {held} message(s) of the history"
+    text = f"Turn {record.turn.number} was sent {count(held, 'message')} of the history"
     text += f", out of {before} before its input" if before is not None else ""
     if held:
         text += f": {window.get('from_seq')} to {window.get('through_seq')}"
@@ -184,13 +184,13 @@ def search(facts: Facts) -> Iterator[Check]:
         return
     if notice := messages.notice():
         yield Check("Search", NOTE, notice)
-    count = facts.unindexed
-    many = f"at least {count}" if count == MOST_UNINDEXED else str(count)
+    missing = facts.unindexed
+    many = f"{'at least ' if missing == MOST_UNINDEXED else ''}{count(missing, 'message')}"
     yield Check(
         "Search index",
-        FINDING if count else OK,
-        f"{many} message(s) are not in the index." if count else f"{facts.entries} entries.",
-        REBUILD if count else "",
+        FINDING if missing else OK,
+        f"{many} not in the index." if missing else f"{facts.entries} entries.",
+        REBUILD if missing else "",
     )
 
 
@@ -208,7 +208,9 @@ def cache(facts: Facts) -> Iterator[Check]:
     yield Check(
         "Temporary text",
         FINDING if is_gone else OK,
-        "It has expired." if is_gone else f"The text of {len(texts)} message(s) is in the cache.",
+        "It has expired."
+        if is_gone
+        else f"The text of {count(len(texts), 'message')} is in the cache.",
         "CHAT_TEMPORARY_HOURS says how long it is kept; begin a new session." if is_gone else "",
     )
 
@@ -279,7 +281,7 @@ def follow_ups(facts: Facts) -> Iterator[Check]:
 def follow_up(row: FollowUp) -> Check:
     is_failing = row.attempts > 0
     code = row.last_error.split(":", 1)[0]
-    text = f"failed {row.attempts} time(s), lastly with {code}" if is_failing else "due"
+    text = f"Failed {count(row.attempts, 'time')}, lastly with {code}" if is_failing else "Due"
     return Check(
         f"Due: {row.get_kind_display().lower()}",
         FINDING if is_failing else NOTE,

@@ -6,9 +6,19 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
-from chat.models import AuditEvent, ChatMessage, ChatTurn, ContextPart, ContextRecord
+from chat.models import (
+    AuditEvent,
+    ChatMessage,
+    ChatSession,
+    ChatTurn,
+    ContextPart,
+    ContextRecord,
+)
 from tests import builders
 from tests.chat.admin_site import READ, page_url, sent_url, signed_in, text_of, viewer
 
@@ -44,6 +54,10 @@ def record(turn: ChatTurn) -> ContextRecord:
         token_count=61,
         input_tokens=64,
     )
+
+
+def request_url(record: ContextRecord) -> str:
+    return reverse("admin:chat_contextrecord_request", args=[record.pk])
 
 
 def pages(client: Client, record: ContextRecord) -> list[str]:
@@ -210,6 +224,163 @@ def test_a_sent_text_stays_text(client: Client, turn: ChatTurn, text: str) -> No
         raw = client.get(address).content.decode()
         assert text not in raw or not text.startswith("<")
         assert text in text_of(client.get(address))
+
+
+# --- Sections of the page -------------------------------------------------------------------------
+
+
+def test_the_parts_are_shown_against_the_budget(client: Client, record: ContextRecord) -> None:
+    response = client.get(page_url(record))
+    shown = response.context["shares"]
+    assert [(each.share.kind, each.share.tokens, each.share.limit) for each in shown.parts] == [
+        ("prompt", 20, 28016),
+        ("history", 40, 28016),
+        ("input", 10, 28016),
+    ]
+    assert [(each.x, each.width) for each in shown.parts] == [(0, 1), (0, 1), (2, 1)]
+    page = text_of(response)
+    assert '<meter min="0" max="28016" value="40"' in page
+    assert "Context window of the endpoint".lower() in page.lower()
+    assert "style=" not in page.split('id="content-main"')[1]
+
+
+def test_what_was_left_out_is_explained_and_linked_to_the_setting(
+    client: Client, record: ContextRecord
+) -> None:
+    ChatSession.objects.filter(pk=record.chat_session_id).update(max_messages=30)
+    page = text_of(client.get(page_url(record)))
+    assert "message 1: beyond the limit of messages</strong> <span" in page
+    assert "(20 messages)" in page
+    assert f'{page_url(record.chat_session)}#id_max_messages">messages in the window</a>' in page
+    assert "messages in the window</a>: <strong>30</strong>" in page
+    assert "The memory of the session was cleared after this was said." in page
+
+
+def test_a_limit_of_the_environment_is_named_and_can_be_set_for_the_session(
+    client: Client, record: ContextRecord
+) -> None:
+    page = text_of(client.get(page_url(record)))
+    assert "<code>CHAT_MEMORY_MAX_MESSAGES</code>" in page
+    address = f"{page_url(record.chat_session)}#id_max_messages"
+    assert f'<a href="{address}">set it for this session</a>' in page
+
+
+def test_the_difference_is_to_the_request_before(client: Client) -> None:
+    chat_session = builders.chat_session()
+    first = builders.exchange(chat_session, "One", "Answer one")
+    builders.proven_record(first)
+    second = builders.exchange(chat_session, "Two", "Answer two")
+    rows = list(chat_session.messages.filter(seq__lt=3).order_by("seq"))
+    later = builders.proven_record(second, history=rows)
+    response = client.get(page_url(later))
+    found = response.context["difference"].difference
+    assert [(each.state, each.line.seq) for each in found.pairs] == [
+        ("same", None),
+        ("same", 1),
+        ("added", 2),
+        ("added", 3),
+    ]
+    assert (found.prefix_messages, found.prefix_tokens, found.tokens_after) == (2, 30, 50)
+    assert "Unchanged from the beginning: 2 messages with 30 of 50 tokens (60 %)" in text_of(
+        response
+    )
+    assert "This is the first request of the session." in text_of(
+        client.get(page_url(first.context_records.get()))
+    )
+    again = builders.proven_record(second, history=rows, attempt=2)
+    page = text_of(client.get(page_url(again)))
+    assert "attempt 1 of this turn" in page
+    assert "4 messages the same, 50 tokens" in page
+
+
+def test_the_answer_and_every_run_of_the_input_are_shown(client: Client, turn: ChatTurn) -> None:
+    record = builders.proven_record(turn)
+    again = builders.turn(turn.chat_session, turn.input, status="failed")
+    page = text_of(client.get(page_url(record)))
+    assert ">青云-4173</pre>" in page
+    assert "2 turns answer this input" in page
+    assert f'href="{page_url(again)}">turn 4</a> (failed)' in page
+
+
+def test_calls_of_tools_are_shown_and_not_taken_for_missing(client: Client) -> None:
+    chat_session = builders.chat_session()
+    asked = builders.message(chat_session, "user", "What time is it?")
+    turn = builders.turn(chat_session, asked)
+    call = {"id": "c1", "type": "function", "function": {"name": "current_time", "arguments": "{}"}}
+    whole = {"role": "assistant", "content": None, "tool_calls": [call]}
+    part = ContextPart.objects.create(chat_session=chat_session, text=json.dumps(whole))
+    record = builders.record(turn)
+    record.layout.append(["assistant", "whole", str(part.pk)])
+    record.manifest["parts"].append({"kind": "running", "role": "assistant", "tokens": 9})
+    record.save()
+    for page in pages(client, record):
+        assert '"name": "current_time"' in page
+        assert "This text is gone." not in page
+
+
+def test_a_long_message_is_cut_on_the_page_and_whole_in_the_file(
+    client: Client, turn: ChatTurn
+) -> None:
+    """Cases 18 and 21: 200 KB and 1 MB are marked where they are cut, and can be had whole."""
+    for length in (200_000, 1_000_000):
+        text = "中" + "x" * (length - 2) + "末"
+        ChatMessage.objects.filter(pk=turn.input_id).update(content=text)
+        turn.refresh_from_db()
+        ContextRecord.objects.all().delete()
+        record = builders.proven_record(turn)
+        response = client.get(page_url(record))
+        assert f"{length - 20_000} more characters are in" in text_of(response)
+        assert len(response.content) < 400_000
+        file = client.get(request_url(record))
+        assert file["Content-Disposition"] == f'attachment; filename="request-{record.pk}.json"'
+        assert json.loads(file.content)["messages"][-1]["content"] == text
+
+
+def test_the_file_is_for_those_who_may_read_text(record: ContextRecord) -> None:
+    assert signed_in(viewer()).get(request_url(record)).status_code == 403
+    assert signed_in(viewer(READ)).get(request_url(record)).status_code == 200
+    foreign = builders.record(
+        builders.exchange(builders.chat_session(tenant=builders.tenant("acme")))
+    )
+    assert signed_in(viewer(READ)).get(request_url(foreign)).status_code == 404
+    assert AuditEvent.objects.filter(action="context.read").count() == 1
+
+
+def test_no_section_shows_text_to_who_may_not_read_it(record: ContextRecord) -> None:
+    turn = record.turn
+    earlier = turn.chat_session.turns.get(number=2)
+    builders.proven_record(earlier)
+    page = text_of(signed_in(viewer()).get(page_url(record)))
+    for text in ("青云", "Answer briefly.", "Second?", "好的"):
+        assert text not in page
+    assert "Unchanged from the beginning" in page
+
+
+def test_the_page_takes_as_many_queries_for_a_long_request(client: Client) -> None:
+    """Case 17: a session of 5,000 messages."""
+    counts = []
+    for length in (4, 5_000):
+        chat_session = builders.chat_session()
+        rows = [
+            ChatMessage(
+                chat_session=chat_session,
+                role="user" if seq % 2 else "assistant",
+                content=f"Text {seq}",
+                seq=seq,
+            )
+            for seq in range(1, length + 1)
+        ]
+        ChatMessage.objects.bulk_create(rows, batch_size=500)
+        ChatSession.objects.filter(pk=chat_session.pk).update(next_seq=length + 1)
+        turn = builders.exchange(chat_session, "Now?", "Yes")
+        record = builders.proven_record(
+            turn, left_out=[{"from": 1, "through": length, "reason": "max_messages"}]
+        )
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get(page_url(record)).status_code == 200
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+    assert counts[0] < 30
 
 
 @pytest.mark.parametrize("kind", ["chatmessage", "chatturn", "contextrecord", "contextpart"])

@@ -67,9 +67,9 @@ async def test_a_session_that_remembers_has_no_finding(fake_endpoint: FakeEndpoi
     assert said["Turns"] == "2 completed."
     assert said["Messages"] == "4 messages, 4 of them on the chosen branch."
     assert said["Newest request"] == (
-        "Turn 2 was sent 2 message(s) of the history, out of 2 before its input: 1 to 2."
+        "Turn 2 was sent 2 messages of the history, out of 2 before its input: 1 to 2."
     )
-    assert said["Snapshot"].startswith("It is current and holds 4 message(s). Revision 2")
+    assert said["Snapshot"].startswith("It is current and holds 4 messages. Revision 2")
     assert said["Search index"] == "4 entries."
 
 
@@ -105,7 +105,7 @@ def test_a_lease_that_nobody_renews_is_found() -> None:
     assert str(turn.pk) in check.found
     ChatSession.objects.filter(pk=chat_session.pk).update(running_turn=None)
     assert found(chat_session, "Lease").found == (
-        "1 turn(s) are said to run, and nobody holds the session."
+        "1 turn said to run, and nobody holds the session."
     )
 
 
@@ -117,7 +117,7 @@ def test_numbers_that_are_free_are_said_and_are_no_finding() -> None:
     assert last is not None
     ChatMessage.objects.filter(pk=last.pk).update(seq=8)
     check = found(chat_session, "Messages")
-    assert (check.state, "2 number(s) are free" in check.found) == (NOTE, True)
+    assert (check.state, "2 numbers without a message" in check.found) == (NOTE, True)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_limits_say_who_set_them() -> None:
     assert check.state == FINDING
     assert (
         check.found
-        == "at most 1 messages (by the session), no limit of tokens (by the environment)."
+        == "At most 1 message (by the session); no limit of tokens (by the environment)."
     )
 
 
@@ -226,10 +226,10 @@ def test_a_summary_that_fails_is_found_with_its_error(settings: Any) -> None:
         last_error="bad_summary: 青云 is no summary",
     )
     assert found(chat_session, "Summary").found == "None yet."
-    assert "2 message(s) were left out" in found(chat_session, "Not summarised").found
+    assert "left out 2 messages" in found(chat_session, "Not summarised").found
     check = found(chat_session, "Due: summary")
     assert check.state == FINDING
-    assert check.found.startswith("failed 3 time(s), lastly with bad_summary")
+    assert check.found.startswith("Failed 3 times, lastly with bad_summary")
     assert check.detail == "bad_summary: 青云 is no summary"
 
 
@@ -254,9 +254,9 @@ def test_messages_that_no_search_finds_are_counted() -> None:
     chat_session = talk()
     SearchEntry.objects.filter(chat_session=chat_session, seq__gt=1).delete()
     check = found(chat_session, "Search index")
-    assert (check.state, check.found) == (FINDING, "3 message(s) are not in the index.")
+    assert (check.state, check.found) == (FINDING, "3 messages not in the index.")
     ChatMessage.objects.filter(chat_session=chat_session, seq__gt=2).update(content=" \n\u200b")
-    assert found(chat_session, "Search index").found == "1 message(s) are not in the index."
+    assert found(chat_session, "Search index").found == "1 message not in the index."
 
 
 def test_a_temporary_session_whose_text_expired_is_found() -> None:
@@ -286,7 +286,7 @@ def test_a_newest_request_without_any_history_is_found() -> None:
     record.save()
     check = found(chat_session, "Newest request")
     assert check.state == FINDING
-    assert check.found == "Turn 2 was sent 0 message(s) of the history, out of 2 before its input."
+    assert check.found == "Turn 2 was sent 0 messages of the history, out of 2 before its input."
 
 
 def test_the_number_of_queries_does_not_grow_with_the_session() -> None:
@@ -318,7 +318,7 @@ def test_the_number_of_queries_does_not_grow_with_the_session() -> None:
     assert counts[0] == counts[1]
     assert counts[0] < 30
     assert found(long, "Chosen branch").state == OK
-    assert found(long, "Search index").found == "at least 100 message(s) are not in the index."
+    assert found(long, "Search index").found == "at least 100 messages not in the index."
 
 
 # --- The page and the command ---------------------------------------------------------------------
@@ -373,7 +373,7 @@ def test_the_command_prints_the_same_and_ends_with_one() -> None:
     with pytest.raises(SystemExit):
         call_command("doctor", str(chat_session.pk), stdout=out)
     lines = out.getvalue().splitlines()
-    assert any(line.startswith("  finding Window: at most 1 messages") for line in lines)
+    assert any(line.startswith("  finding Window: At most 1 message (by") for line in lines)
     assert lines[-1].startswith("1 finding(s); ")
     with pytest.raises(CommandError, match="There is no session"):
         call_command("doctor", str(uuid.uuid4()))
