@@ -34,6 +34,7 @@ PROCESS = uuid.uuid4().hex  # so that a process knows its own messages on the la
 TERMINAL = {
     f"turn.{status}" for status in ChatTurn.Status.values if status != ChatTurn.Status.RUNNING
 }
+REDACTED_HTML = "<p><em>This text was redacted.</em></p>"
 SHOWN_OF_A_CALL = 500  # characters
 NOT_RETRYABLE = {
     "auth_failed",
@@ -149,6 +150,8 @@ def turn_payload(turn: ChatTurn, answers: int = 1, feedback: int | None = None) 
 
 def message_html(message: ChatMessage) -> str:
     text = message.content or ""
+    if message.redacted_at is not None:
+        return REDACTED_HTML
     if message.role == ChatMessage.Role.ASSISTANT:
         return rendering.render(text)
     return rendering.render_plain(text)
@@ -168,6 +171,7 @@ def message_payload(message: ChatMessage, turn: Frame | None = None) -> Frame:
         "tool_call_id": message.tool_call_id,
         "name": message.name,
         "is_error": message.is_error,
+        "is_redacted": message.redacted_at is not None,
         "created_at": message.created_at.isoformat(),
         "token_count": message.token_count,
         "attachments": attachments.described(message.parts),

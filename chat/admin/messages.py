@@ -17,6 +17,7 @@ from chat.access import may_read_content
 from chat.admin.audit import RecordedReads
 from chat.admin.base import ChatAdmin, ReadOnly, badge, excerpt, id_link, short
 from chat.admin.lists import by_id
+from chat.admin.redaction import RedactPage, may_redact
 from chat.admin.requests import pretty
 from chat.admin.sessions import session_link, transcript_link
 from chat.models import ChatMessage
@@ -28,7 +29,7 @@ ROLE_BADGES = {"assistant": "good", "tool": "warning"}
 
 
 @admin.register(ChatMessage)
-class ChatMessageAdmin(RecordedReads, ReadOnly, ChatAdmin):
+class ChatMessageAdmin(RedactPage, RecordedReads, ReadOnly, ChatAdmin):
     object_type = "message"
     list_shows_text = True
     list_display = [
@@ -70,10 +71,18 @@ class ChatMessageAdmin(RecordedReads, ReadOnly, ChatAdmin):
         "calls",
         "session_column",
         "seq_column",
+        "redaction",
     ]
 
     class Media:
         css = {"all": ["admin_chat/conversation.css", "chat/highlight.css"]}
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """The way to redact it stands last, for those who may."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if not may_redact(request):
+            return fieldsets
+        return [*fieldsets, ("Redaction", {"fields": ["redaction"]})]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChatMessage]:
         """Lists read the beginning of a text only; the page of one message reads it whole."""

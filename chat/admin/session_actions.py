@@ -62,8 +62,26 @@ CLEAR = Deed(
 )
 
 
+REDACT = Deed(
+    name="redact_sessions",
+    title="Redact all text of sessions",
+    verb="Redact",
+    done="Redacted",
+    explained=(
+        "The text of every message goes for good, with its images, and so does every copy: in the"
+        " search, snapshots, summaries, the digest, what was sent to models, what other"
+        " conversations recalled, finished exports, and preferences that were taken from it. Rows,"
+        " times and figures stay. A session in which an answer is running is left alone."
+    ),
+    is_destructive=True,
+)
+
+
+DESTRUCTIVE = {DELETE.name, REDACT.name}
+
+
 class SessionActions(admin.ModelAdmin):
-    actions = ["clear_memory", "hold", "release", "delete_sessions"]
+    actions = ["clear_memory", "hold", "release", "redact_sessions", "delete_sessions"]
 
     def has_erase_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("chat.delete_chatsession")
@@ -80,6 +98,22 @@ class SessionActions(admin.ModelAdmin):
             )
 
         return self.confirmed(request, rows, DELETE, delete)
+
+    def has_redact_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("chat.redact")
+
+    @admin.action(description="Redact all text…", permissions=["redact"])
+    def redact_sessions(self, request: HttpRequest, rows: QuerySet[ChatSession]) -> Any:
+        def redact(chat_session: ChatSession, reason: str) -> None:
+            retention.redact(
+                chat_session.pk,
+                retention.ALL,
+                actor=request.user,
+                reason=reason,
+                ip=address_of(request),
+            )
+
+        return self.confirmed(request, rows, REDACT, redact)
 
     @admin.action(description="Clear memory…", permissions=["change"])
     def clear_memory(self, request: HttpRequest, rows: QuerySet[ChatSession]) -> Any:
@@ -107,7 +141,7 @@ class SessionActions(admin.ModelAdmin):
         """Name, label and whether it destroys, of what may be done to this one session."""
         pointless = "hold" if chat_session.is_held else "release"
         offered = self.get_action_choices(request, default_choices=[])
-        return [(name, label, name == DELETE.name) for name, label in offered if name != pointless]
+        return [(name, label, name in DESTRUCTIVE) for name, label in offered if name != pointless]
 
     def set_held(self, request: HttpRequest, rows: QuerySet[ChatSession], *, held: bool) -> None:
         ids = list(rows.order_by("pk").values_list("pk", flat=True))

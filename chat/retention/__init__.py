@@ -19,9 +19,11 @@ from chat.retention.people import forget_user
 from chat.retention.places import Removed
 from chat.retention.preferences import forget_preference
 from chat.retention.reaping import reap_turns
+from chat.retention.redaction import ALL, redact
 from chat.retention.uploads import remove_forgotten, remove_unsent
 
 __all__ = [
+    "ALL",
     "CleanupReport",
     "Cleared",
     "NoSuchMessage",
@@ -38,6 +40,7 @@ __all__ = [
     "forget_user",
     "preferences_from",
     "reap_turns",
+    "redact",
     "remove_forgotten",
     "remove_unsent",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from dataclasses import replace
 from typing import cast
 
 from chat import attachments, temporary
@@ -13,6 +14,9 @@ from memory.messages import ROLES, Message, Role, ToolCall
 from memory.parts import PLAIN_TEXT
 
 logger = logging.getLogger(__name__)
+
+REDACTED = "redacted"  # the mark in the manifest
+REDACTED_TEXT = "[This text was redacted.]"
 
 
 def history_message(row: ChatMessage) -> HistoryMessage:
@@ -31,6 +35,8 @@ def history_message(row: ChatMessage) -> HistoryMessage:
             error,
         )
         message, mark = _plain(row), PLAIN_TEXT
+    if row.redacted_at is not None and not message.tool_calls:
+        message, mark = replace(message, content=REDACTED_TEXT), REDACTED
     return HistoryMessage(
         message=message,
         seq=row.seq,

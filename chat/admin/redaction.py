@@ -1,0 +1,78 @@
+"""Redacting one message: asked for on a page of its own, with a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from chat import leases, retention
+from chat.access import address_of
+from chat.models import ChatMessage
+
+REASON_LENGTH = 500
+
+
+def may_redact(request: HttpRequest) -> bool:
+    return bool(request.user.is_staff and request.user.has_perm("chat.redact"))
+
+
+class RedactPage(admin.ModelAdmin):
+    """The address `<message>/redact/`, and the way to it on the message's own page."""
+
+    def get_urls(self) -> list[Any]:
+        page = path(
+            "<path:object_id>/redact/",
+            self.admin_site.admin_view(self.redact_view),
+            name="chat_chatmessage_redact",
+        )
+        return [page, *super().get_urls()]
+
+    def redact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        if not may_redact(request):
+            raise PermissionDenied("Redacting needs the permission chat.redact.")
+        message = self.get_object(request, object_id)
+        if message is None:
+            raise Http404("There is no such message.")
+        reason = request.POST.get("reason", "").strip()[:REASON_LENGTH]
+        if request.method == "POST" and reason:
+            self.redact(request, message, reason)
+            back = reverse("admin:chat_chatmessage_change", args=[message.pk])
+            return HttpResponseRedirect(back)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": f"Redact message {message.seq}",
+            "message": message,
+            "was_empty": request.method == "POST",
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, "admin/chat/chatmessage/redact.html", context)
+
+    def redact(self, request: HttpRequest, message: ChatMessage, reason: str) -> None:
+        try:
+            count = retention.redact(
+                message.chat_session_id,
+                [message.pk],
+                actor=request.user,
+                reason=reason,
+                ip=address_of(request),
+            )
+        except (leases.Busy, leases.Gone) as error:
+            self.message_user(request, str(error), messages.ERROR)
+        else:
+            said = "was redacted" if count else "had been redacted before"
+            self.message_user(request, f"Message {message.seq} {said}.")
+
+    @admin.display(description="redaction")
+    def redaction(self, message: ChatMessage) -> SafeString | str:
+        if message.redacted_at:
+            return "The text was taken out, and so was every copy of it."
+        url = reverse("admin:chat_chatmessage_redact", args=[message.pk])
+        return format_html('<a href="{}">Redact this message…</a>', url)
