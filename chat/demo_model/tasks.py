@@ -64,13 +64,12 @@ def as_json(value: Any) -> str:
 
 def title(task: Mapping[str, Any]) -> str:
     """The first words of the first question, without what is said to be polite."""
-    text = next((text for _, text in said_by_user(task)), "")
-    for sentence in SENTENCE_END.split(text[:2000]):
-        words = POLITE.sub("", sentence.strip(EDGES)).strip(EDGES)
-        clause = re.split(r"[，,：:（(“\"]", words, maxsplit=1)[0].strip(EDGES)
+    text = next((text for _, text in said_by_user(task)), "")[:2000]
+    for said in (*(POLITE.sub("", each.strip(EDGES)) for each in SENTENCE_END.split(text)), text):
+        clause = re.split(r"[，,：:（(“\"]", said.strip(EDGES), maxsplit=1)[0].strip(EDGES)
         if clause:
             return clause[:TITLE_CHARACTERS] if CHINESE.search(clause) else capital(clause)
-    return "对话" if CHINESE.search(text) else "Conversation"
+    return "Conversation"
 
 
 def capital(clause: str) -> str:

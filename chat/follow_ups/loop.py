@@ -9,11 +9,9 @@ import asyncio
 import logging
 
 from django.conf import settings
-from django.db import DatabaseError
 
 from chat.dues import Claim
 from chat.follow_ups import work
-from chat.hops import Overloaded
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +51,8 @@ class Loop:
             self._bell.clear()
             try:
                 await self._fill()
-            except (DatabaseError, Overloaded) as error:
-                logger.warning("What is due cannot be looked at: %s", error)
+            except Exception:  # the loop goes on whatever happens; what was claimed expires
+                logger.exception("What is due cannot be looked at.")
             try:
                 await asyncio.wait_for(self._bell.wait(), POLL_SECONDS)
             except TimeoutError:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error
 
 from chat import dues
 from chat.dues import Claim, Kind
@@ -58,14 +58,14 @@ async def _give_back(claim: Claim) -> None:
     """Let somebody else do it at once; without a database it expires by itself."""
     try:
         await urgent_hop(dues.give_back, claim)
-    except DatabaseError as error:
+    except Error as error:
         logger.warning("Follow-up %d was not given back; its claim expires: %s", claim.id, error)
 
 
 async def _fail(claim: Claim, why: str) -> None:
     try:
         wait = await urgent_hop(dues.failed, claim, why)
-    except DatabaseError as error:
+    except Error as error:
         logger.warning("Follow-up %d failed, its claim expires: %s; %s", claim.id, why, error)
         return
     logger.info("Follow-up %d (%s) again in %.0f s: %s", claim.id, claim.kind, wait, why)
