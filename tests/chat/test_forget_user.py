@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import cache, caches
 from django.core.management import CommandError, call_command
 from django.db import connection
 
@@ -235,7 +235,8 @@ def test_every_kind_of_redis_value_is_searched_and_other_caches_say_that_they_ca
         verification.search_cache(Needles([WORD]), findings)
         assert "(LocMemCache) cannot list its keys" in findings.skipped[0]
         return
-    client, prefix = cache._cache.get_client(None, write=True), settings.TEST_KEY_PREFIX
+    backend: Any = caches["default"]
+    client, prefix = backend._cache.get_client(None, write=True), settings.TEST_KEY_PREFIX
     cache.set(f"a-{WORD}", 1)
     cache.set("b", {"text": WORD})
     client.hset(f"{prefix}:h", "k", WORD)

@@ -213,8 +213,8 @@ async def test_a_summary_that_is_being_made_is_not_saved_after_its_messages_are_
     for number in range(4):
         await sync_to_async(builders.exchange)(chat_session, f"Q{number}{more}", f"A{number}{more}")
     await sync_to_async(dues.mark_session)("summary", chat_session.pk)
-    made = {"decisions": [], "constraints": [], "open_tasks": [], "outdated": []}
-    made["facts"] = [{"text": f"Is {WORD}.", "seq": 1}]
+    empty: dict[str, Any] = {"decisions": [], "constraints": [], "open_tasks": [], "outdated": []}
+    made = {**empty, "facts": [{"text": f"Is {WORD}.", "seq": 1}]}
 
     async def happening() -> None:
         if forgets:
