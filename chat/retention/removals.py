@@ -10,7 +10,6 @@ from django.core.cache import cache
 from django.core.files.storage import default_storage
 from django.db import connection
 from django.db.models import QuerySet
-from django.utils.module_loading import import_string
 
 from chat import attachments, temporary
 from chat.limits import CACHE_AWAY
@@ -87,8 +86,7 @@ def remove(pending: PendingRemoval) -> None:
     elif pending.kind == Kind.FILE:
         default_storage.delete(pending.name)
     elif pending.kind == Kind.CACHE and pending.name.startswith(WINDOW):
-        store = import_string(settings.CHAT_MEMORY_STORE)()
-        store.delete(pending.name.removeprefix(WINDOW))
+        snapshots.forget(uuid.UUID(pending.name.removeprefix(WINDOW)))
     elif pending.kind == Kind.CACHE:
         cache.delete(pending.name)
     else:
