@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Sum
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from chat.access import staff_tenants
 from chat.admin.base import ChatAdmin, badge, link
+from chat.admin.dashboard import compact, money
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import by_id, count_of, counted
-from chat.models import Assistant, ModelEndpoint
+from chat.admin.test_calls import TestCallPage
+from chat.models import Assistant, DailyUsage, ModelEndpoint
 from chat.turns import tools
+
+USAGE_DAYS = 30
 
 
 def may_shape_all(user: Any) -> bool:
     """Who may change what every tenant uses."""
     return bool(user.is_superuser)
+
+
+def test_link(row: ModelEndpoint | Assistant) -> SafeString | str:
+    if row._state.adding:
+        return "Save it first."
+    name = f"admin:chat_{row._meta.model_name}_test"
+    return link(reverse(name, args=[row.pk]), "Make a test call…")
 
 
 def tools_field(assistant: Assistant | None) -> forms.MultipleChoiceField:
@@ -39,7 +52,7 @@ def tools_field(assistant: Assistant | None) -> forms.MultipleChoiceField:
 
 
 @admin.register(ModelEndpoint)
-class ModelEndpointAdmin(CountedDeletion, ChatAdmin):
+class ModelEndpointAdmin(TestCallPage, CountedDeletion, ChatAdmin):
     """An endpoint receives the conversations of every tenant: superusers alone change one."""
 
     list_display = [
@@ -77,8 +90,9 @@ class ModelEndpointAdmin(CountedDeletion, ChatAdmin):
         ),
         ("Prices", {"fields": [("price_input", "price_cached_input", "price_output")]}),
         ("Time", {"fields": [("timeout", "max_retries")]}),
+        ("In use", {"fields": ["usage_column", "learned_context_window", "test_column"]}),
     ]
-    readonly_fields = ["key_column"]
+    readonly_fields = ["key_column", "usage_column", "learned_context_window", "test_column"]
 
     def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
         return rows
@@ -102,6 +116,27 @@ class ModelEndpointAdmin(CountedDeletion, ChatAdmin):
         used = count_of(number, "assistant uses", "assistants use")
         return f"{used} {obj}. Give them another endpoint first, or make this one inactive."
 
+    @admin.display(description="the last 30 days")
+    def usage_column(self, endpoint: ModelEndpoint) -> str:
+        since = timezone.now().date() - timedelta(days=USAGE_DAYS)
+        rows = DailyUsage.objects.filter(endpoint_name=endpoint.name, day__gt=since)
+        sums = rows.aggregate(
+            turns=Sum("turns", default=0),
+            calls=Sum("calls", default=0),
+            given=Sum("input_tokens", default=0),
+            made=Sum("output_tokens", default=0),
+            cost=Sum("cost", default=0),
+        )
+        return (
+            f"{count_of(sums['turns'], 'turn', 'turns')}, {sums['calls']:,} other calls,"
+            f" {compact(sums['given'])} tokens in, {compact(sums['made'])} out,"
+            f" cost {money(sums['cost'])}"
+        )
+
+    @admin.display(description="test")
+    def test_column(self, endpoint: ModelEndpoint) -> SafeString | str:
+        return test_link(endpoint)
+
     @admin.display(description="address")
     def address_column(self, endpoint: ModelEndpoint) -> str:
         return endpoint.base_url or "the demo model here"
@@ -118,7 +153,7 @@ class ModelEndpointAdmin(CountedDeletion, ChatAdmin):
 
 
 @admin.register(Assistant)
-class AssistantAdmin(CountedDeletion, ChatAdmin):
+class AssistantAdmin(TestCallPage, CountedDeletion, ChatAdmin):
     """Staff of a tenant change its assistants; those of every tenant are for superusers."""
 
     list_display = [
@@ -154,8 +189,9 @@ class AssistantAdmin(CountedDeletion, ChatAdmin):
             },
         ),
         ("Documents", {"fields": ["documents_column"]}),
+        ("In use", {"fields": ["test_column"]}),
     ]
-    readonly_fields = ["documents_column"]
+    readonly_fields = ["documents_column", "test_column"]
 
     def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
         if user.is_superuser:
@@ -198,6 +234,10 @@ class AssistantAdmin(CountedDeletion, ChatAdmin):
     @admin.display(description="tenant")
     def tenant_column(self, assistant: Assistant) -> str:
         return str(assistant.tenant) if assistant.tenant else "every tenant"
+
+    @admin.display(description="test")
+    def test_column(self, assistant: Assistant) -> SafeString | str:
+        return test_link(assistant)
 
     @admin.display(description="searched for passages")
     def documents_column(self, assistant: Assistant) -> SafeString | str:
