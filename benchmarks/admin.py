@@ -270,6 +270,7 @@ async def request(cookies: str, address: str, body: bytes, line_end: bytes) -> d
     }
     given = [{"type": "http.request", "body": body, "more_body": False}]
     seen: dict[str, float] = {"bytes": 0, "lines": 0}
+    ends = [b""]
     started = time.perf_counter()
     forever = asyncio.Event()
 
@@ -285,7 +286,8 @@ async def request(cookies: str, address: str, body: bytes, line_end: bytes) -> d
         elif event.get("body"):
             seen.setdefault("first", time.perf_counter() - started)
             seen["bytes"] += len(event["body"])
-            seen["lines"] += event["body"].count(line_end)
+            seen["lines"] += (ends.pop() + event["body"]).count(line_end)
+            ends.append(b"\r" if event["body"].endswith(b"\r") else b"")  # a piece may end there
 
     await application(scope, receive, send)
     return seen
