@@ -135,6 +135,9 @@ class DigestDetail(Endpoint):
 
 class ForgetOrder(Body):
     confirm = serializers.CharField(help_text="The asker's user name.", trim_whitespace=False)
+    conversations = serializers.BooleanField(
+        required=False, default=False, help_text="Delete every conversation too."
+    )
 
 
 class ForgetEverything(Endpoint):
@@ -144,10 +147,18 @@ class ForgetEverything(Endpoint):
         responses={200: schema.Deleted, **schema.problems(400, 403, 409, 413)},
     )
     def post(self, request: Request) -> Response:
-        """Forget all that is remembered of the asker. Transcripts stay; running answers end."""
-        typed = ForgetOrder.read(request).validated_data["confirm"]
+        """Forget all that is remembered of the asker; running answers end.
+
+        Transcripts stay, unless `conversations` asks for them to go as well: then nothing is left
+        of the asker, in any tenant, but the account.
+        """
+        order = ForgetOrder.read(request).validated_data
+        typed = order["confirm"]
         if typed != self.person.get_username():
             message = "Type your user name exactly as you sign in with it."
             raise Invalid([FieldError("confirm", shown(typed), message)])
-        receipt = retention.forget_memory(self.tenant().pk, self.person.pk, **self.actor())
+        if order["conversations"]:
+            receipt = retention.forget_user(self.person.pk, keep_account=True, **self.actor())
+        else:
+            receipt = retention.forget_memory(self.tenant().pk, self.person.pk, **self.actor())
         return Response({"receipt": receipt_payload(receipt)})

@@ -166,6 +166,19 @@ def test_everything_remembered_is_forgotten_and_the_transcript_stays(api: Api, a
     assert api.get("/memory/").json()["digest"] is None
 
 
+@pytest.mark.django_db(transaction=True)
+def test_conversations_go_as_well_when_that_is_asked_for(api: Api, alice: Any) -> None:
+    remembering(alice)
+    bystanders = remembering(builders.user())
+    order = {"confirm": "alice", "conversations": True}
+    receipt = api.post("/memory/forget-everything/", order).json()["receipt"]
+    assert receipt["kind"] == "user"
+    assert (receipt["counts"]["sessions"], receipt["counts"]["messages"]) == (1, 2)
+    assert [each.pk for each in ChatSession.objects.all()] == [bystanders.pk]
+    assert api.get("/sessions/").json()["results"] == []  # still signed in
+    assert [each["id"] for each in api.get("/receipts/").json()["results"]] == [receipt["id"]]
+
+
 @pytest.mark.parametrize("typed", ["", "Alice", "alice ", "bob", None])
 def test_nothing_is_forgotten_unless_the_user_name_is_typed(
     api: Api, alice: Any, typed: str | None
