@@ -25,7 +25,7 @@ SQLITE_BACK = (
 )
 POSTGRESQL = (
     "ALTER TABLE chat_searchentry ADD COLUMN words tsvector, ADD COLUMN length integer,"
-    " ADD COLUMN vector real[], ADD COLUMN vector_model varchar(100)",
+    " ADD COLUMN vector bytea, ADD COLUMN vector_model varchar(100)",
     "CREATE INDEX chat_search_words ON chat_searchentry USING gin (words)",
 )
 POSTGRESQL_BACK = (

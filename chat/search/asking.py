@@ -10,7 +10,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from chat.models import ChatMessage, SearchEntry, Tenant
-from chat.search import titles, without_engine
+from chat.search import embeddings, titles, without_engine
 from chat.search.engines import engine
 from chat.search.ranking import rank
 from chat.search.scopes import Scope
@@ -19,6 +19,7 @@ from memory.words import question_tokens
 MOST_WORDS = 40  # of a question: its first and its last ones
 MOST_POSTINGS = 2_000  # entries of one person that are looked at for one word, the newest ones
 MOST_OF_EVERYBODY = 500  # the same where staff look for a word among everybody's
+MOST_FUSED = 100  # of those that words find, where there is a second leg
 NOT_INDEXED = "Your conversations cannot be searched yet: the server has still to index them."
 
 
@@ -106,8 +107,12 @@ def _scores(scope: Scope, question: str, asked: Sequence[str], limit: int) -> di
     if (words := engine()) is None:
         return without_engine.newest_with(scope, question, limit)
     most = MOST_OF_EVERYBODY if scope.user_id is None else MOST_POSTINGS
-    ranked = rank(words.postings(scope, asked, most), asked, _total(scope), most)[:limit]
-    return {each.entry: each.score for each in ranked}
+    ranked = rank(words.postings(scope, asked, most), asked, _total(scope), most)
+    if scope.user_id is None or embeddings.embedder() is None:
+        return {each.entry: each.score for each in ranked[:limit]}
+    near = embeddings.nearest(words, scope, question)
+    fused = embeddings.fuse([each.entry for each in ranked[:MOST_FUSED]], near)
+    return dict(list(fused.items())[:limit])
 
 
 def _total(scope: Scope) -> int:
@@ -120,7 +125,8 @@ def _total(scope: Scope) -> int:
 
 def _loaded(scope: Scope, scores: dict[int, float]) -> list[Found]:
     """The messages of entries, in the order of `scores`; whose they are is asked of the session."""
-    rows = SearchEntry.objects.filter(pk__in=scores).select_related("message", "chat_session")
+    rows = SearchEntry.objects.filter(pk__in=scores, message__redacted_at=None)
+    rows = rows.select_related("message", "chat_session")
     if scope.tenants is not None:
         rows = rows.filter(chat_session__tenant__in=scope.tenants)
     if scope.user_id is not None:

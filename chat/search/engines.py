@@ -39,6 +39,12 @@ class Engine(Protocol):
     def postings(self, scope: Scope, words: Sequence[str], most: int) -> list[Posting]:
         """Where in `scope` each of `words` stands: of each word, in the newest `most` entries."""
 
+    def write_vectors(self, model: str, vectors: Mapping[int, bytes]) -> None:
+        """Give entries a vector, instead of the one that they have."""
+
+    def vectors(self, scope: Scope, model: str, most: int) -> list[tuple[int, bytes]]:
+        """The newest `most` entries of `scope` with a vector of `model`, each with its vector."""
+
     def optimise(self) -> None:
         """Take what was deleted out of the engine's files too, outside of any transaction."""
 

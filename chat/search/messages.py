@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from chat.models import ChatMessage, ChatSession, ChatTurn, SearchEntry
-from chat.search import entries
+from chat.search import embeddings, entries
 from chat.search.asking import (
     NOT_INDEXED,
     Found,
@@ -79,6 +79,7 @@ def index(
         return
     owner = entries.owner_words(tenant_id, user_id)
     words.write({known[message.pk]: _words(message, around, owner)})
+    embeddings.write(words, {known[message.pk]: message.content or ""})
     if before is not None and before.pk in known:
         around.look_after([before.pk])
         words.replace(known[before.pk], "next", _next(before, around))
@@ -171,6 +172,7 @@ def _index_batch(chat_session: ChatSession, batch: Sequence[ChatMessage]) -> int
         owner = entries.owner_words(chat_session.tenant_id, chat_session.user_id)
         words.write({known[each.pk]: _words(each, around, owner) for each in wanted})
         _write_before(words, wanted[0], around)
+        embeddings.write(words, {known[each.pk]: each.content or "" for each in wanted})
     return len(wanted)
 
 

@@ -65,6 +65,22 @@ class Postgres:
             if is_there
         ]
 
+    def write_vectors(self, model: str, vectors: Mapping[int, bytes]) -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "UPDATE chat_searchentry SET vector = %s, vector_model = %s WHERE id = %s",
+                [(vector, model, entry) for entry, vector in vectors.items()],
+            )
+
+    def vectors(self, scope: Scope, model: str, most: int) -> list[tuple[int, bytes]]:
+        condition, values = scope.condition()
+        rows = _run(
+            "SELECT e.id, e.vector FROM chat_searchentry e"
+            f" WHERE e.vector_model = %s AND {condition} ORDER BY e.id DESC LIMIT %s",
+            [model, *values, most],
+        )
+        return [(entry, bytes(vector)) for entry, vector in rows]
+
     def optimise(self) -> None:
         """Nothing: here words lie in the entry's row, and autovacuum is for it as for every row."""
 

@@ -50,6 +50,24 @@ class Sqlite:
         rows = _run(" UNION ALL ".join(parts), parameters)
         return [Posting(*row) for row in rows]
 
+    def write_vectors(self, model: str, vectors: Mapping[int, bytes]) -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT OR REPLACE INTO chat_search_vectors (entry_id, model, vector)"
+                " VALUES (%s, %s, %s)",
+                [(entry, model, vector) for entry, vector in vectors.items()],
+            )
+
+    def vectors(self, scope: Scope, model: str, most: int) -> list[tuple[int, bytes]]:
+        condition, values = scope.condition()
+        rows = _run(
+            "SELECT e.id, v.vector FROM chat_searchentry e"
+            " JOIN chat_search_vectors v ON v.entry_id = e.id"
+            f" WHERE v.model = %s AND {condition} ORDER BY e.id DESC LIMIT %s",
+            [model, *values, most],
+        )
+        return [(entry, bytes(vector)) for entry, vector in rows]
+
     def optimise(self) -> None:
         """Merge the index until nothing of deleted rows is left in it, a bounded step at a time."""
         pages = -MERGE_PAGES  # negative: begin a merge of everything

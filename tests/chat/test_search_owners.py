@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import transaction
@@ -54,7 +56,10 @@ def test_only_ones_own_messages_are_found(texts: list[str], question: str) -> No
             builders.message(chat_session, "user", text.replace("\x00", ""))
             messages.index_session(chat_session.pk)
         for chat_session in held:
-            owner = {"tenant_id": chat_session.tenant_id, "user_id": chat_session.user_id}
+            owner: dict[str, Any] = {
+                "tenant_id": chat_session.tenant_id,
+                "user_id": chat_session.user_id,
+            }
             for for_model in (False, True):
                 found = messages.find(**owner, question=question, for_model=for_model)
                 assert {each.session_id for each in found} <= {chat_session.pk}
@@ -77,7 +82,7 @@ def test_what_others_wrote_does_not_change_a_ranking() -> None:
     for text in ("zebra walk", "order walk", "order walk", "order walk"):
         builders.message(mine, "user", text)
     messages.index_session(mine.pk)
-    owner = {"tenant_id": mine.tenant_id, "user_id": mine.user_id}
+    owner: dict[str, Any] = {"tenant_id": mine.tenant_id, "user_id": mine.user_id}
     before = messages.find(**owner, question="order zebra walk")
     for _ in range(30):
         builders.message(other, "user", "zebra zebra")

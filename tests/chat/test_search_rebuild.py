@@ -37,7 +37,7 @@ def index_live(chat_session: ChatSession) -> None:
 
 
 def answers(chat_session: ChatSession) -> list[list[Found]]:
-    owner = {"tenant_id": chat_session.tenant_id, "user_id": chat_session.user_id}
+    owner: dict[str, Any] = {"tenant_id": chat_session.tenant_id, "user_id": chat_session.user_id}
     return [messages.find(**owner, question=each, limit=50) for each in QUESTIONS]
 
 
@@ -105,7 +105,7 @@ def test_a_session_that_changed_hands_is_its_new_holders() -> None:
 
 def test_who_has_messages_and_no_index_is_told_so() -> None:
     chat_session = conversation()
-    owner = {"tenant_id": chat_session.tenant_id, "user_id": chat_session.user_id}
+    owner: dict[str, Any] = {"tenant_id": chat_session.tenant_id, "user_id": chat_session.user_id}
     assert messages.notice_for(**owner) == messages.NOT_INDEXED
     rebuild()
     assert messages.notice_for(**owner) == messages.notice()
