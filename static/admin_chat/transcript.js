@@ -6,7 +6,7 @@
 /** @param {HTMLElement} fold */
 async function fill(fold) {
   const body = fold.querySelector(".sent-body");
-  const link = body.querySelector("a");
+  const link = body.firstElementChild;
   const status = document.createElement("p");
   status.setAttribute("role", "status");
   status.className = "quiet";

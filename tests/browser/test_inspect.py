@@ -16,6 +16,8 @@ from tests.browser.conftest import OpenPage, SignIn
 from tests.clients import Person
 from tests.servers import Server
 
+pytestmark = pytest.mark.timeout(400)  # fourteen turns come before
+
 PHRASE = "青云-4173"
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 LOOKS: dict[str, dict[str, Any]] = {

@@ -346,6 +346,16 @@ def test_the_words_of_errors_are_for_those_who_may_read_text() -> None:
     )
 
 
+def test_the_session_leads_to_it_for_those_who_may_open_it() -> None:
+    chat_session = talk()
+    address = reverse("admin:chat_chatsession_change", args=[chat_session.pk])
+    link = f'href="{doctor_url(chat_session)}"'
+    assert link in text_of(signed_in(viewer()).get(address))
+    home = [chat_session.tenant]
+    other = builders.staff(tenants=home, permissions=["chat.view_chatsession"])
+    assert link not in text_of(signed_in(other).get(address))
+
+
 def test_foreign_and_unknown_sessions_end_alike() -> None:
     foreign = talk(tenant=builders.tenant("acme"))
     client = signed_in(viewer(READ))

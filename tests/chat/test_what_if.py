@@ -209,7 +209,8 @@ def test_a_temporary_session_is_refused() -> None:
 def test_a_policy_that_cannot_be_is_named(field: str, value: str) -> None:
     chat_session = builders.chat_session()
     builders.exchange(chat_session)
-    response = asked(chat_session, **{field: value})
+    fields: dict[str, Any] = {field: value}
+    response = asked(chat_session, **fields)
     assert "outcome" not in response.context
     assert list(response.context["form"].errors) == [field]
 
