@@ -11,13 +11,14 @@ from django.utils.safestring import SafeString
 
 from chat.access import staff_tenants
 from chat.admin.base import ChatAdmin, ReadOnly, badge, moment
+from chat.admin.session_filters import TenantFilter
 from chat.models import CleanupRun, DailyUsage, ModelCall
 
 
 @admin.register(DailyUsage)
 class DailyUsageAdmin(ReadOnly, ChatAdmin):
     list_display = ["day", "tenant", "model_name", "turns", "input_tokens", "output_tokens", "cost"]
-    list_filter = ["tenant"]
+    list_filter = [TenantFilter]
     list_select_related = ["tenant"]
     sortable_by = None
     ordering = ["-day", "tenant_id", "endpoint_name", "model_name"]
@@ -41,7 +42,7 @@ class ModelCallAdmin(ReadOnly, ChatAdmin):
         "output_tokens",
         "result_column",
     ]
-    list_filter = ["kind", "tenant"]
+    list_filter = ["kind", TenantFilter]
     list_select_related = ["tenant"]
     sortable_by = None
     ordering = ["-id"]

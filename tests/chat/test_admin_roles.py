@@ -28,11 +28,14 @@ from chat.models import (
     AssistantDocument,
     AuditEvent,
     ChatSession,
+    CleanupRun,
     ContextPart,
     ContextRecord,
+    DailyUsage,
     DeletionReceipt,
     ExportJob,
     FollowUp,
+    ModelCall,
     ModelEndpoint,
     PendingRemoval,
     ReviewTag,
@@ -120,6 +123,9 @@ def world_of(slug: str) -> World:
         PendingRemoval.objects.create(kind="file", name=f"{slug}.png"),
         SessionTombstone.objects.create(pk=uuid.uuid4()),
         DeletionReceipt.objects.create(kind="session", by="owner", subject="0" * 64, owner=person),
+        DailyUsage.objects.create(day=timezone.now().date(), tenant=tenant, model_name="demo"),
+        ModelCall.objects.create(kind="title", tenant=tenant, started_at=timezone.now()),
+        CleanupRun.objects.create(command=slug, started_at=timezone.now()),
         ExportJob.objects.create(owner=person, kind="sessions", format="csv"),
         Group.objects.create(name=f"{slug} group"),
         AccessAttempt.objects.create(**attempt, failures_since_start=1),
@@ -234,13 +240,15 @@ TABLE = {
     "LLFFFFFF LLFFFFFF": """
         axes_accessattempt_add axes_accessfailurelog_add axes_accesslog_add chat_auditevent_add
         chat_auditevent_delete chat_chatmessage_add chat_chatmessage_delete chat_chatsession_add
-        chat_chatsession_delete chat_chatturn_add chat_chatturn_delete chat_contextpart_add
-        chat_contextpart_delete chat_contextrecord_add chat_contextrecord_delete
+        chat_chatsession_delete chat_chatturn_add chat_chatturn_delete chat_cleanuprun_add
+        chat_cleanuprun_delete chat_contextpart_add chat_contextpart_delete chat_contextrecord_add
+        chat_contextrecord_delete chat_dailyusage_add chat_dailyusage_delete
         chat_deletionreceipt_add chat_deletionreceipt_delete chat_exportjob_add
-        chat_exportjob_delete chat_followup_add chat_followup_delete chat_pendingremoval_add
-        chat_pendingremoval_delete chat_sessiontombstone_add chat_sessiontombstone_delete
-        memory_conversationsummary_add memory_conversationsummary_delete memory_memorysnapshot_add
-        memory_memorysnapshot_delete memory_userdigest_add
+        chat_exportjob_delete chat_followup_add chat_followup_delete chat_modelcall_add
+        chat_modelcall_delete chat_pendingremoval_add chat_pendingremoval_delete
+        chat_sessiontombstone_add chat_sessiontombstone_delete memory_conversationsummary_add
+        memory_conversationsummary_delete memory_memorysnapshot_add memory_memorysnapshot_delete
+        memory_userdigest_add
     """,
     "LLFFFFFF LLNNNNNN": """
         autocomplete
@@ -252,8 +260,8 @@ TABLE = {
         chat_exportjob_file chat_exportjob_history
     """,
     "LLFFFFFO LLFFFFFF": """
-        chat_assistantdocument_change chat_deletionreceipt_change chat_pendingremoval_change
-        chat_sessiontombstone_change
+        chat_assistantdocument_change chat_cleanuprun_change chat_deletionreceipt_change
+        chat_modelcall_change chat_pendingremoval_change chat_sessiontombstone_change
     """,
     "LLFFFFFO LLFFFFFO": """
         auth_group_add auth_group_change auth_group_changelist auth_group_delete
@@ -261,13 +269,14 @@ TABLE = {
         auth_user_password_change axes_accessattempt_changelist axes_accessattempt_delete
         axes_accessattempt_history axes_accessfailurelog_changelist axes_accessfailurelog_delete
         axes_accessfailurelog_history axes_accesslog_changelist axes_accesslog_delete
-        axes_accesslog_history chat_assistant_add chat_assistantdocument_add
+        axes_accesslog_history chat_assistant_add chat_assistant_test chat_assistantdocument_add
         chat_assistantdocument_changelist chat_assistantdocument_delete
-        chat_assistantdocument_history chat_deletionreceipt_changelist
-        chat_deletionreceipt_history chat_exportjob_changelist chat_exportjob_new
-        chat_membership_add chat_membership_change chat_membership_changelist
-        chat_membership_delete chat_membership_history chat_modelendpoint_add
-        chat_modelendpoint_change chat_modelendpoint_changelist chat_modelendpoint_history
+        chat_assistantdocument_history chat_cleanuprun_changelist chat_cleanuprun_history
+        chat_deletionreceipt_changelist chat_deletionreceipt_history chat_exportjob_changelist
+        chat_exportjob_new chat_membership_add chat_membership_change chat_membership_changelist
+        chat_membership_delete chat_membership_history chat_modelcall_changelist
+        chat_modelcall_history chat_modelendpoint_add chat_modelendpoint_change
+        chat_modelendpoint_changelist chat_modelendpoint_history chat_modelendpoint_test
         chat_pendingremoval_changelist chat_pendingremoval_history chat_reviewtag_delete
         chat_sessiontombstone_changelist chat_sessiontombstone_history chat_tenant_add
         chat_tenant_change chat_tenant_changelist chat_tenant_history memory_userpreference_add
@@ -282,8 +291,8 @@ TABLE = {
         chat_followup_change
     """,
     "LLFFFOFO LLFFFOFO": """
-        chat_followup_changelist chat_followup_history memory_userdigest_delete
-        memory_userpreference_delete
+        chat_chatmessage_redact chat_followup_changelist chat_followup_history
+        memory_userdigest_delete memory_userpreference_delete
     """,
     "LLFFNFMN LLFFRFMR": """
         chat_chatsession_review
@@ -295,7 +304,9 @@ TABLE = {
         chat_chatsession_queue chat_reviewtag_add
     """,
     "LLFFOOMO LLFFOOMO": """
-        chat_chatsession_attachment chat_contextrecord_change chat_contextrecord_sent
+        chat_chatsession_attachment chat_contextrecord_change chat_contextrecord_doctor
+        chat_contextrecord_request chat_contextrecord_sent chat_contextrecord_what_if
+        chat_contextrecord_why_not
     """,
     "LLFMMMMO LLFFFFFF": """
         chat_auditevent_change
@@ -305,7 +316,7 @@ TABLE = {
     """,
     "LLFOOOMO LLFFFFFF": """
         chat_chatmessage_change chat_chatturn_change chat_contextpart_change
-        memory_conversationsummary_change memory_memorysnapshot_change
+        chat_dailyusage_change memory_conversationsummary_change memory_memorysnapshot_change
     """,
     "LLFOOOMO LLFFFFFO": """
         chat_assistant_change
@@ -322,14 +333,14 @@ TABLE = {
     "LLFOOOMO LLFOOOMO": """
         chat_assistant_history chat_chatmessage_history chat_chatsession_history
         chat_chatsession_reason chat_chatsession_transcript chat_chatturn_history
-        chat_contextpart_history chat_contextrecord_history chat_reviewtag_history
-        memory_conversationsummary_history memory_memorysnapshot_history memory_userdigest_history
-        memory_userpreference_history
+        chat_contextpart_history chat_contextrecord_history chat_dailyusage_history
+        chat_reviewtag_history memory_conversationsummary_history memory_memorysnapshot_history
+        memory_userdigest_history memory_userpreference_history
     """,
     "LLFOOOOO LLFOOOOO": """
         chat_assistant_changelist chat_auditevent_changelist chat_chatmessage_changelist
         chat_chatsession_changelist chat_chatturn_changelist chat_contextpart_changelist
-        chat_contextrecord_changelist chat_reviewtag_changelist
+        chat_contextrecord_changelist chat_dailyusage_changelist chat_reviewtag_changelist
         memory_conversationsummary_changelist memory_memorysnapshot_changelist
         memory_userdigest_changelist memory_userpreference_changelist
     """,
@@ -440,6 +451,17 @@ def test_no_search_finds_a_foreign_row(role: str, acme: World, zeta: World) -> N
     assert found == []
 
 
+@pytest.mark.parametrize("role", ROLES[3:6])
+def test_no_list_names_another_tenant(role: str, acme: World, zeta: World) -> None:
+    """Neither in its rows nor in the choices of its filters; endpoints are everybody's."""
+    client, naming = client_of(role), []
+    for model in set(admin.site._registry) - EVERYBODYS:
+        response = client.get(list_url(model))
+        if response.status_code == 200 and "zeta" in response.content.decode().lower():
+            naming.append(model.__name__)
+    assert naming == []
+
+
 # --- Actions --------------------------------------------------------------------------------------
 
 ACTIONS = {
@@ -448,6 +470,7 @@ ACTIONS = {
     "chat_chatsession delete_sessions": "LLFFFFFO",
     "chat_chatsession hold": "LLFFFOFO",
     "chat_chatsession queue_for_review": "LLFFOFOO",
+    "chat_chatsession redact_sessions": "LLFFFOFO",
     "chat_chatsession release": "LLFFFOFO",
     "chat_chatsession tag_sessions": "LLFFOFOO",
     "chat_exportjob delete_exports": "LLFFFFFO",
