@@ -84,6 +84,11 @@ export class Api {
   }
 
   /** @param {string} path @param {unknown} body @returns {Promise<any>} */
+  put(path, body) {
+    return this.request("PUT", path, body);
+  }
+
+  /** @param {string} path @param {unknown} body @returns {Promise<any>} */
   patch(path, body) {
     return this.request("PATCH", path, body);
   }

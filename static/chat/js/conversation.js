@@ -2,7 +2,7 @@
 
 import { AnswerExtras } from "./answer-extras.js";
 import { ApiError } from "./api.js";
-import { confirm } from "./dialogs.js";
+import { askComment, confirm } from "./dialogs.js";
 import { showFound } from "./found.js";
 import { MessageList } from "./message-list.js";
 import { Outbox } from "./outbox.js";
@@ -61,6 +61,8 @@ export class Conversation {
       onRegenerate: (/** @type {string} */ turn) => this.#order("turn.regenerate", turn),
       onShowContext: dependencies.onShowContext,
       onDelete: (/** @type {import("./types.js").Message} */ message) => this.#deletePair(message),
+      onRate: (/** @type {import("./types.js").Turn} */ turn, /** @type {1 | -1} */ value) =>
+        this.#rate(turn, value),
     };
     this.list = new MessageList({ ...dependencies.elements, position, fetchPage, actions });
     this.extras = new AnswerExtras({
@@ -323,6 +325,21 @@ export class Conversation {
     }
   }
 
+  /** @param {import("./types.js").Turn} turn @param {1 | -1} value the same again: take it back */
+  async #rate(turn, value) {
+    const isTakenBack = turn.feedback === value;
+    const comment = isTakenBack || value > 0 ? "" : await askComment();
+    if (comment === null) return;
+    const path = `sessions/${this.id}/turns/${turn.id}/feedback/`;
+    try {
+      if (isTakenBack) await this.need.api.delete(path);
+      else await this.need.api.put(path, { value, ...(comment && { comment }) });
+      this.list.rate(turn.id, isTakenBack ? null : value);
+    } catch (error) {
+      this.need.onNotice(`Your rating was not kept: ${/** @type {Error} */ (error).message}`);
+    }
+  }
+
   // --- The socket -----------------------------------------------------------------------------
 
   /** @param {import("./socket.js").SocketState} state */
@@ -372,6 +389,7 @@ export class Conversation {
     else if (frame.type === "memory.cleared") this.#onCleared(frame);
     else if (frame.type === "session.updated") this.#onUpdated(frame);
     else if (frame.type === "session.deleted") this.#gone("deleted");
+    else if (frame.type === "messages.redacted") this.#reload();
     else if (frame.type === "error") this.#onError(frame);
   }
 

@@ -37,21 +37,31 @@ export async function confirm(question) {
   return boxes.filter((box) => box.checked).map((box) => box.value);
 }
 
+/** What was wrong with an answer, in the reader's words. @returns {Promise<string | null>} null: no */
+export async function askComment() {
+  const field = byId("comment-text");
+  field.value = "";
+  const answer = await ask(byId("comment-dialog"));
+  return answer === "confirm" ? field.value.trim() : null;
+}
+
 /**
  * What cannot be undone at all asks for the person's name.
  * @param {string} name
- * @returns {Promise<boolean>}
+ * @returns {Promise<{conversations: boolean} | null>} whether all conversations go as well; null: no
  */
 export async function confirmByName(name) {
   const field = byId("erase-name");
   const action = byId("erase-action");
+  byId("erase-conversations").checked = false;
   byId("erase-expected").textContent = name;
   field.value = "";
   action.disabled = true;
   field.oninput = () => {
     action.disabled = field.value.trim() !== name;
   };
-  return (await ask(byId("erase-dialog"))) === "confirm";
+  if ((await ask(byId("erase-dialog"))) !== "confirm") return null;
+  return { conversations: byId("erase-conversations").checked };
 }
 
 /**

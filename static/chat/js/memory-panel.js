@@ -187,9 +187,10 @@ export class MemoryPanel {
 
   async #eraseEverything() {
     const { api, username } = this.need;
-    if (!(await confirmByName(username))) return;
+    const order = await confirmByName(username);
+    if (!order) return;
     try {
-      const { receipt } = await api.post("memory/forget-everything/", { confirm: username });
+      const { receipt } = await api.post("memory/forget-everything/", { confirm: username, ...order });
       await this.load();
       await showReceipt(receipt);
     } catch (error) {

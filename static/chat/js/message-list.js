@@ -104,6 +104,14 @@ export class MessageList {
     this.refresh();
   }
 
+  /** What this person thinks of an answer. @param {string} turn @param {1 | -1 | null} feedback */
+  rate(turn, feedback) {
+    for (const view of this.views) {
+      const row = view.message;
+      if (row.turn?.id === turn) view.put({ ...row, turn: { ...row.turn, feedback } });
+    }
+  }
+
   /** Messages after one leave the branch: its answer is written anew. @param {number} seq */
   dropAfter(seq) {
     this.#drop((view) => view.seq > seq);

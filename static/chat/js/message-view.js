@@ -20,6 +20,7 @@ const SPEAKERS = { user: "You", assistant: "Assistant", system: "System", tool: 
  * @property {(turn: string) => void} onRegenerate
  * @property {(turn: string) => void} onShowContext
  * @property {(message: import("./types.js").Message) => void} onDelete a person's message with its answer
+ * @property {(turn: import("./types.js").Turn, value: 1 | -1) => void} onRate
  */
 
 export class MessageView {
@@ -240,6 +241,19 @@ export class MessageView {
     return remove;
   }
 
+  /**
+   * A thumb, pressed when that is the rating; pressing it again takes the rating back.
+   * @param {import("./types.js").Turn} turn @param {1 | -1} value
+   */
+  #rateButton(turn, value) {
+    const [name, label] = value > 0 ? ["up", "Good answer"] : ["down-thumb", "Bad answer"];
+    const rate = textButton(name, label, () => this.actions.onRate(turn, value));
+    rate.classList.add("rate");
+    rate.title = label;
+    rate.setAttribute("aria-pressed", String(turn.feedback === value));
+    return rate;
+  }
+
   get #tokens() {
     const counts = this.rows.filter((row) => row.role !== "tool").map((row) => row.token_count);
     return counts.reduce((sum, count) => (count === null ? sum : (sum ?? 0) + count), null);
@@ -253,6 +267,7 @@ export class MessageView {
     if (this.isLast && this.canRerun && turn.status === "completed") {
       buttons.push(textButton("again", "Regenerate", () => this.actions.onRegenerate(turn.id)));
     }
+    if (turn.status !== "running") buttons.push(this.#rateButton(turn, 1), this.#rateButton(turn, -1));
     return buttons;
   }
 }

@@ -15,6 +15,7 @@
  * @property {number | null} ms
  * @property {{input: number | null, cached_input: number | null, output: number | null}} usage
  * @property {number} answers runs for the same input
+ * @property {1 | -1 | null} [feedback] what this person thinks of it
  *
  * @typedef {object} Attachment
  * @property {string} id
