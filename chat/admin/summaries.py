@@ -34,7 +34,6 @@ class ConversationSummaryAdmin(RecordedReads, ReadOnly, ChatAdmin):
         "version",
         "covers_column",
         "tokens_column",
-        "model_name",
         "created_at",
     ]
     list_select_related = ["chat_session__user"]

@@ -97,7 +97,8 @@ def reader() -> Client:
 
 @pytest.fixture
 def blind() -> Client:
-    return signed_in(viewer())
+    """Somebody who sees every list, that of exports too, and may read no text."""
+    return signed_in(viewer("chat.export_metadata"))
 
 
 def test_without_the_permission_no_page_holds_any_text(world: World, blind: Client) -> None:

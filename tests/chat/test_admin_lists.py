@@ -339,6 +339,7 @@ def test_the_site_lists_its_lists_in_working_order(client: Client) -> None:
         "Memory",
         "Models",
         "People",
+        "Usage",
         "Trail",
         "Sign-ins and others",
     ]
