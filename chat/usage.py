@@ -124,7 +124,7 @@ def _add_turns(day: date, sums: dict[Key, _Sums]) -> None:
 
 def _add_calls(day: date, sums: dict[Key, _Sums]) -> None:
     rows = ModelCall.objects.filter(**_within(day, "finished_at")).order_by()
-    for *key, given, cached, made, cost in rows.values_list(
+    for tenant, endpoint, model, given, cached, made, cost in rows.values_list(
         "tenant",
         "endpoint_name",
         "model_name",
@@ -133,17 +133,17 @@ def _add_calls(day: date, sums: dict[Key, _Sums]) -> None:
         "output_tokens",
         "cost",
     ).iterator(BATCH):
-        each = sums.setdefault((key[0], key[1], key[2]), _Sums())
+        each = sums.setdefault((tenant, endpoint, model), _Sums())
         each.calls += 1
         each.spend(given, cached, made, cost)
 
 
 def _add_feedback(day: date, sums: dict[Key, _Sums]) -> None:
     rows = Feedback.objects.filter(**_within(day, "created_at")).order_by()
-    for *key, value in rows.values_list(
+    for tenant, endpoint, model, value in rows.values_list(
         "turn__chat_session__tenant", "turn__endpoint_name", "turn__model_name", "value"
     ).iterator(BATCH):
-        each = sums.setdefault((key[0], key[1], key[2]), _Sums())
+        each = sums.setdefault((tenant, endpoint, model), _Sums())
         if value > 0:
             each.good += 1
         else:

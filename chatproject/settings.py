@@ -300,7 +300,7 @@ CHAT_REFERENCE_PASSAGES = integer("CHAT_REFERENCE_PASSAGES", 5)
 CHAT_DOCUMENT_MAX_BYTES = integer("CHAT_DOCUMENT_MAX_BYTES", 1_000_000)
 CHAT_DOCUMENTS_MAX_BYTES = integer("CHAT_DOCUMENTS_MAX_BYTES", 5_000_000)
 
-# --- Summaries, titles, preferences: made after a turn ----------------------------------------------
+# --- Summaries, titles, preferences: made after a turn -------------------------------------------
 
 CHAT_MEMORY_STORE = env.str("CHAT_MEMORY_STORE", default="memory.stores.DatabaseStore")
 CHAT_SUMMARY_MAX_TOKENS = integer("CHAT_SUMMARY_MAX_TOKENS", 800)
@@ -314,11 +314,11 @@ CHAT_FOLLOW_UPS_IN_WEB = boolean("CHAT_FOLLOW_UPS_IN_WEB", True)
 CHAT_FOLLOW_UP_TASKS = integer("CHAT_FOLLOW_UP_TASKS", 2)
 CHAT_FOLLOW_UP_SECONDS = integer("CHAT_FOLLOW_UP_SECONDS", 120)
 
-# --- Search -----------------------------------------------------------------------------------------
+# --- Search --------------------------------------------------------------------------------------
 
 CHAT_SEARCH_EMBEDDINGS = env.str("CHAT_SEARCH_EMBEDDINGS", default="")
 
-# --- Tools ------------------------------------------------------------------------------------------
+# --- Tools ---------------------------------------------------------------------------------------
 
 CHAT_TOOLS = env.list(
     "CHAT_TOOLS",
@@ -333,7 +333,7 @@ CHAT_TOOL_ROUNDS = integer("CHAT_TOOL_ROUNDS", 5)
 CHAT_TOOL_SECONDS = integer("CHAT_TOOL_SECONDS", 20)
 CHAT_TOOL_RESULT_CHARS = integer("CHAT_TOOL_RESULT_CHARS", 8_000)
 
-# --- Staff ------------------------------------------------------------------------------------------
+# --- Staff ---------------------------------------------------------------------------------------
 
 CHAT_STAFF_CONTENT = boolean("CHAT_STAFF_CONTENT", True)
 CHAT_READ_REASON_REQUIRED = boolean("CHAT_READ_REASON_REQUIRED", False)

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from chat.dues import Claim
 from chat.follow_ups import work
+from chat.follow_ups.exports import Exports
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +23,7 @@ class Loop:
     """At most CHAT_FOLLOW_UP_TASKS follow-ups at once, on one event loop."""
 
     def __init__(self) -> None:
+        self.exports = Exports()
         self.counts = {"done": 0, "failed": 0, "given back": 0}
         self._bell = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -40,6 +42,7 @@ class Loop:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.exports.stop()
 
     async def work_off(self) -> None:
         """Do what is due until nothing is, or what is left waits for later."""
@@ -49,6 +52,7 @@ class Loop:
     async def _run(self) -> None:
         while True:
             self._bell.clear()
+            self.exports.look()
             try:
                 await self._fill()
             except Exception:  # the loop goes on whatever happens; what was claimed expires

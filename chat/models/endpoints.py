@@ -11,7 +11,6 @@ from jsonschema.validators import validator_for
 
 from chat.models.tenants import Tenant
 
-
 MILLION = Decimal(1_000_000)
 
 

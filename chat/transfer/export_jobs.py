@@ -8,6 +8,7 @@ one that was only slow finds at its next piece that it has lost the job, and rem
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,12 +65,16 @@ def select_with(select: Select) -> None:
     _select[:] = [select]
 
 
-def run_due_exports() -> int:
-    """Do the jobs that are due, one after the other; how many were done. Old files go first."""
+def run_due_exports(stopped: threading.Event | None = None) -> int:
+    """Do the jobs that are due, one after the other; how many were done. Old files go first.
+
+    Once `stopped` is set, the job that is being done is given back and no other is begun.
+    """
+    stopped = stopped or threading.Event()
     remove_expired()
     done = 0
-    while (claim := claim_next()) is not None:
-        done += run(claim)
+    while not stopped.is_set() and (claim := claim_next()) is not None:
+        done += run(claim, stopped)
     return done
 
 
@@ -94,10 +99,10 @@ def claim_next() -> Claim | None:
     return None
 
 
-def run(claim: Claim) -> bool:
+def run(claim: Claim, stopped: threading.Event | None = None) -> bool:
     """Do one job; whether it was done. Nothing of it stays when it was not."""
     try:
-        _write(claim)
+        _write(claim, stopped or threading.Event())
     except Lost:
         export_files.remove(claim.job.file)
         return False
@@ -108,7 +113,7 @@ def run(claim: Claim) -> bool:
     return True
 
 
-def _write(claim: Claim) -> None:
+def _write(claim: Claim, stopped: threading.Event) -> None:
     job = claim.job
     if not _select:
         raise RuntimeError("Nothing says which rows an export holds: chat.admin is not loaded.")
@@ -120,6 +125,9 @@ def _write(claim: Claim) -> None:
             file.write(data)
             rows, size = rows + count, size + len(data)
             _update(claim, rows=rows, size=size, claimed_until=_later(LEASE_SECONDS))
+            if stopped.is_set():
+                _update(claim, status=Status.QUEUED, claimed_by="", claimed_until=None)
+                raise Lost(f"Export {job.pk} waits for another process: this one ends.")
     with transaction.atomic():
         _update(
             claim,
@@ -177,19 +185,6 @@ def remove_expired() -> int:
     closed.filter(finished_at__lt=_later(-KEPT_DAYS * 86_400.0)).delete()
     known = set(ExportJob.objects.exclude(file="").values_list("file", flat=True))
     return removed + export_files.remove_orphans(known)
-
-
-def expire_texts(tenant_id: int) -> int:
-    """Remove the files that may hold text of this tenant: something in it was deleted or redacted.
-
-    Jobs that are being written begin anew.
-    """
-    holding = ExportJob.objects.filter(with_text=True)
-    holding = holding.filter(Q(tenants=tenant_id) | Q(tenants=None))
-    holding.filter(status=Status.RUNNING).update(
-        status=Status.QUEUED, claimed_by="", claimed_until=None
-    )
-    return sum(_expire(job) for job in list(holding.filter(status=Status.DONE)))
 
 
 def _expire(job: ExportJob) -> bool:

@@ -37,7 +37,7 @@ def test_a_hit_far_up_in_another_session_is_opened_in_sight_and_marked(
     first = results(chat).filter(has_text="<i>Ardea</i>").filter(has_text="you,")
     expect(first).to_contain_text("Birds")
     expect(first).to_contain_text("heron <i>Ardea</i>")
-    expect(first.get_by_role("mark")).to_have_text("heron")
+    expect(first.locator("mark")).to_have_text("heron")
     first.click()
     expect(chat.page).to_have_url(re.compile(rf"/chat/{long_session}/#5$"))
     message = chat.page.locator('article[data-seq="5"]')

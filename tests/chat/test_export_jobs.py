@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -316,17 +317,18 @@ def test_files_without_a_job_go_after_a_while() -> None:
     assert set(files()) == {export_files.path_of(job.file), export_files.path_of(fresh)}
 
 
-def test_files_with_text_of_a_tenant_go_when_something_in_it_is_redacted() -> None:
-    here, elsewhere = builders.tenant("here"), builders.tenant("elsewhere")
-    holding = done_job(owner=exporter(READ, TEXT, tenants=[here]), with_text=True)
-    everywhere = done_job(owner=builders.superuser(), with_text=True)
-    metadata = done_job(owner=exporter(tenants=[here]))
-    others = done_job(owner=exporter(READ, TEXT, tenants=[elsewhere]), with_text=True)
-    assert export_jobs.expire_texts(here.pk) == 2
-    kept = set(ExportJob.objects.filter(status=Status.DONE))
-    assert kept == {metadata, others}
-    assert {holding, everywhere} == set(ExportJob.objects.filter(status=Status.EXPIRED))
-    assert len(files()) == 2
+def test_a_process_that_ends_gives_its_job_back() -> None:
+    sessions(1)
+    job = job_of(exporter())
+    stopped = threading.Event()
+    claim = export_jobs.claim_next()
+    assert claim is not None
+    stopped.set()
+    assert export_jobs.run(claim, stopped) is False
+    assert export_jobs.run_due_exports(stopped) == 0
+    job.refresh_from_db()
+    assert (job.status, job.claimed_by, files()) == (Status.QUEUED, "", [])
+    assert export_jobs.run_due_exports() == 1
 
 
 # --- The command ----------------------------------------------------------------------------------

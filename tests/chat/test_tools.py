@@ -206,7 +206,7 @@ async def test_text_before_the_calls_is_kept_and_offsets_go_on(
     reader = running.Reader()
     await running.attach(chat_session.pk, reader)
     await run_order(send(chat_session, "What is it?"))
-    frames = []
+    frames: list[dict[str, Any]] = []
     while not frames or frames[-1]["type"] != "turn.completed":
         frames.append(await asyncio.wait_for(reader.next(), 5))
     await running.detach(chat_session.pk, reader)

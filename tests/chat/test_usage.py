@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.core.management import call_command
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from chat import dues, llm, usage
@@ -18,7 +19,7 @@ from chat.models import ChatSession, ChatTurn, DailyUsage, Feedback, FollowUp, M
 from chat.usage import latency_class, percentile
 from tests import builders
 from tests.fakes import FakeEndpoint
-from tests.follow_ups import again
+from tests.follow_ups import work_off
 from tests.orders import say, session_at
 
 DAY = date(2026, 3, 1)
@@ -142,6 +143,7 @@ class TestFollowUp:
         assert {each.subject.partition("/")[0] for each in due} == {today.isoformat()}
         assert len(due) <= 2  # the second turn may stand in the next five minutes
         assert all(each.due_at > each.created_at for each in due)
-        await again()
+        await FollowUp.objects.aupdate(due_at=Now())
+        await work_off()
         assert (await DailyUsage.objects.aget(day=today)).turns == 2
         assert not await FollowUp.objects.filter(kind=dues.Kind.USAGE).aexists()

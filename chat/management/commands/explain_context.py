@@ -107,6 +107,18 @@ class Command(BaseCommand):
             seq = f" {part['seq']}" if "seq" in part else ""
             mark = f" [{part['mark']}]" if "mark" in part else ""
             self.stdout.write(f"  + {part['kind']}{seq}, {part['role']}: {part['tokens']}{mark}")
+        self._beside(manifest)
+        for gap in manifest["left_out"]:
+            self.stdout.write(f"  - messages {gap['from']} to {gap['through']}: {gap['reason']}")
+        for preference in manifest["preferences"]:
+            self.stdout.write(f"  * preference {preference['id']}: {preference['key']}")
+        for preference in manifest["preferences_left_out"]:
+            self.stdout.write(
+                f"  - preference {preference['id']} ({preference['key']}): {preference['reason']}"
+            )
+        self._references(manifest)
+
+    def _beside(self, manifest: dict[str, Any]) -> None:
         if schema := manifest.get("output_schema"):
             self.stdout.write(f"  + output schema, as {schema['sent_as']}: {schema['tokens']}")
         if offered := manifest.get("tools"):
@@ -119,15 +131,6 @@ class Command(BaseCommand):
         for name in ("summary", "digest"):
             if reason := manifest.get(f"{name}_left_out"):
                 self.stdout.write(f"  - {name}: {reason}")
-        for gap in manifest["left_out"]:
-            self.stdout.write(f"  - messages {gap['from']} to {gap['through']}: {gap['reason']}")
-        for preference in manifest["preferences"]:
-            self.stdout.write(f"  * preference {preference['id']}: {preference['key']}")
-        for preference in manifest["preferences_left_out"]:
-            self.stdout.write(
-                f"  - preference {preference['id']} ({preference['key']}): {preference['reason']}"
-            )
-        self._references(manifest)
 
     def _references(self, manifest: dict[str, Any]) -> None:
         for each in manifest.get("references", ()):
