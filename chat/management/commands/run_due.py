@@ -15,8 +15,9 @@ from chat.follow_ups import Loop
 class Command(BaseCommand):
     help = (
         "Make the titles, summaries, preferences and digests that are due, remove what deletions"
-        " left, and end. With --loop write large exports as well, and go on until SIGTERM or Ctrl-C, as a worker beside the web"
-        " processes (set CHAT_FOLLOW_UPS_IN_WEB=false there). Any number may run at once."
+        " left, and end. With --loop write large exports too, and go on until SIGTERM or Ctrl-C, as"
+        " a worker beside the web processes (set CHAT_FOLLOW_UPS_IN_WEB=false there). Any number"
+        " may run at once."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
