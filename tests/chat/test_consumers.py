@@ -250,6 +250,25 @@ async def test_two_sockets_of_one_session_see_the_same(
     assert one.text() == two.text() == "".join(f"{n} " for n in range(50))
 
 
+async def test_two_sessions_of_one_person_that_stream_at_once_hear_their_own_alone(
+    alice: Any, chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    gate = threading.Event()
+    fake_endpoint.replies(
+        *(Reply([Say(name), Wait(gate), *answer(f" ends {name}").steps]) for name in ("A", "B"))
+    )
+    other = await sync_to_async(builders.chat_session)(alice, assistant=chat_session.assistant)
+    one, two = await socket(alice, chat_session), await socket(alice, other)
+    for each in (one, two):
+        await each.say("message.send", client_id=str(uuid.uuid4()), text="go", parent=None)
+        await each.until("turn.delta")
+    gate.set()
+    await asyncio.gather(one.until(*ENDS), two.until(*ENDS))
+    await asyncio.gather(one.disconnect(), two.disconnect())
+    assert (one.text(), two.text()) == ("A ends A", "B ends B")
+    assert len({frame["turn"] for frame in one.frames if "turn" in frame}) == 1
+
+
 async def test_a_socket_that_comes_in_the_middle_gets_everything_once(
     alice: Any, chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
