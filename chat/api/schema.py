@@ -173,6 +173,12 @@ class Attachment(Shape):
     url = serializers.CharField()
 
 
+class ToolCall(Shape):
+    id = serializers.CharField()
+    name = serializers.CharField()
+    arguments = serializers.CharField(help_text="As JSON text.")
+
+
 class Message(Shape):
     id = serializers.UUIDField()
     parent = serializers.UUIDField(allow_null=True)  # type: ignore[assignment]
@@ -181,6 +187,11 @@ class Message(Shape):
     content = serializers.CharField(allow_null=True, help_text="The source text.")
     html = serializers.CharField(help_text="Rendered and sanitised.")
     is_partial = serializers.BooleanField(help_text="An answer that was cut off.")
+    tool_calls = ToolCall(many=True, help_text="That an answer asked for.")
+    tool_call_id = serializers.CharField(help_text="Of the call that a tool's result answers.")
+    name = serializers.CharField(help_text="The tool that a result comes from.")
+    is_error = serializers.BooleanField(help_text="A result that says why a call failed.")
+    is_redacted = serializers.BooleanField(help_text="Staff took its text out.")
     created_at = serializers.DateTimeField()
     token_count = serializers.IntegerField(allow_null=True)
     attachments = Attachment(many=True)
@@ -199,10 +210,11 @@ class Head(Shape):
 
 class FinishedTurn(Turn, Cleaned):
     message = Message(allow_null=True, help_text="The answer; null when there is none.")
+    steps = Message(many=True, help_text="Calls of tools and their results, before the answer.")
 
 
 class ContextPart(Shape):
-    kind = serializers.CharField(help_text="prompt, history or input.")
+    kind = serializers.CharField(help_text="prompt, history, input or running.")
     role = serializers.CharField()
     tokens = serializers.IntegerField()
     seq = serializers.IntegerField(required=False)
