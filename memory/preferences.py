@@ -155,6 +155,14 @@ def _say_again(
     return row
 
 
+def is_taken_from(
+    tenant_id: int, user_id: int, key: str, source_session: uuid.UUID, source_seq: int
+) -> bool:
+    """Whether something was taken from this message under this key, in whatever words."""
+    taken = _of(tenant_id, user_id).filter(source_session=source_session, source_seq=source_seq)
+    return taken.filter(key_digest=key_digest(key)).exists()
+
+
 def answer(tenant_id: int, user_id: int, preference_id: int, keep: bool) -> UserPreference | None:
     """Keep a proposal, which supersedes the active row of its key, or delete it for good.
 

@@ -228,6 +228,8 @@ def _write(
         "source_seq": found.said.seq,
         "quote": found.quote,
     }
+    if preferences.is_taken_from(*owner, found.key, chat_session.pk, found.said.seq):
+        return None  # the model remembered it in the turn itself, in its own words
     if preferences.is_forgotten(
         *owner, key=found.key, text=found.text, said_at=found.said.at, **source
     ):

@@ -246,6 +246,57 @@ async def test_what_is_known_or_proposed_already_is_not_proposed_again(
     assert len(await sync_to_async(rows)()) == 1
 
 
+async def test_what_the_model_remembered_in_the_turn_is_not_proposed_in_other_words(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await sync_to_async(preferences.remember)(
+        chat_session.tenant_id,
+        chat_session.user_id,
+        "all",
+        "Code language",
+        "Java for code",
+        origin="chat",
+        source_session=chat_session.pk,
+        source_seq=1,
+    )
+    await extract(chat_session, fake_endpoint, found())
+    assert await sync_to_async(rows)() == [("Code language", "Java for code", "active")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "key"),
+    [
+        ("以后代码示例请用 Java。", "从现在起请用 Kotlin。", "编程语言"),
+        ("Code examples in Java, please.", "Use Kotlin from now on.", "programming language"),
+    ],
+)
+async def test_the_newer_statement_holds_also_under_another_key_and_neither_comes_back(
+    fake_endpoint: FakeEndpoint, settings: LazySettings, first: str, second: str, key: str
+) -> None:
+    settings.CHAT_PREFERENCES_MODE = "auto"
+    a = await sync_to_async(session_at)(fake_endpoint)
+    b = await sync_to_async(builders.chat_session)(a.user, assistant=a.assistant)
+    await sync_to_async(builders.exchange)(a, first, "OK.")
+    await extract(a, fake_endpoint, found(key="code", text="Java", quote=first))
+    await sync_to_async(builders.exchange)(b, second, "OK.")
+    again_named = {"key": key, "text": "Kotlin", "quote": second, "replaces": "code"}
+    await extract(b, fake_endpoint, found(**again_named))
+    assert await sync_to_async(rows)() == [
+        ("code", "Java", "superseded"),
+        ("code", "Kotlin", "active"),
+    ]
+    kotlin = await UserPreference.objects.aget(status="active")
+    assert (await UserPreference.objects.aget(text="Java")).superseded_by_id == kotlin.pk
+    await sync_to_async(retention.forget_preference)(a.tenant_id, a.user_id, kotlin.pk)
+    await ChatSession.objects.aupdate(extracted_through=0)
+    for chat_session, name, text, quote in (
+        (a, "a third name", "Java", first),
+        (b, "a fourth name", "Kotlin", second),
+    ):
+        await extract(chat_session, fake_endpoint, found(key=name, text=text, quote=quote))
+    assert await sync_to_async(rows)() == []
+
+
 async def test_what_the_person_had_deleted_does_not_come_back_from_the_old_message(
     chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
