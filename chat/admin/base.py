@@ -17,6 +17,7 @@ from django.utils.timezone import localtime
 
 from chat.admin.content import GuardedContent
 from chat.admin.lists import LargeList
+from chat.admin.saved_filters import SavedFilters
 from chat.admin.scope import Scoped
 from chat.models import ChatTurn
 
@@ -34,8 +35,8 @@ class NamedAutocomplete(AutocompleteSelect):
         return super().media + Media(js=["admin_chat/names.js"])
 
 
-class ChatAdmin(GuardedContent, Scoped, LargeList):
-    """Rows of sessions: scoped by tenant, guarded, and fit for millions."""
+class ChatAdmin(SavedFilters, GuardedContent, Scoped, LargeList):
+    """Rows of sessions: scoped by tenant, guarded, fit for millions; with filters one can keep."""
 
     def formfield_for_foreignkey(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         if db_field.name in self.get_autocomplete_fields(request):

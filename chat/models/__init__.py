@@ -14,6 +14,7 @@ from chat.models.endpoints import Assistant, ModelEndpoint
 from chat.models.follow_ups import FollowUp, ModelCall
 from chat.models.jobs import ExportJob
 from chat.models.reviews import ReviewNote, ReviewScore, ReviewTag
+from chat.models.saved_filters import SavedFilter
 from chat.models.search import SearchEntry
 from chat.models.sessions import ChatMessage, ChatSession, ChatTurn
 from chat.models.tenants import Membership, Tenant
@@ -43,6 +44,7 @@ __all__ = [
     "ReviewNote",
     "ReviewScore",
     "ReviewTag",
+    "SavedFilter",
     "SearchEntry",
     "SessionTombstone",
     "Tenant",

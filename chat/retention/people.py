@@ -30,6 +30,7 @@ from chat.models import (
     Membership,
     PendingRemoval,
     ReviewScore,
+    SavedFilter,
     SearchEntry,
     Tenant,
 )
@@ -123,6 +124,7 @@ def account_places() -> Iterator[Place]:
             yield Place(label.split(".")[1].lower(), sign_ins(label))
     yield Place("memberships", mine(Membership))
     yield Place("review_scores", mine(ReviewScore, "author"))
+    yield Place("saved_filters", mine(SavedFilter, "owner"))
 
 
 def survey(user: Any) -> dict[str, int]:
@@ -244,7 +246,20 @@ def drop_names(person: Person) -> Gone:
         reason = "" if person.is_named_in(event.reason) else event.reason
         if (reason, kept) != (event.reason, event.filter):
             count += AuditEvent.objects.filter(pk=event.pk).update(reason=reason, filter=kept)
-    return gone(audit_events=count)
+    return gone(audit_events=count, saved_filters=drop_filters(person))
+
+
+def drop_filters(person: Person) -> int:
+    """Delete other people's saved filters that find the person, or are named after them."""
+    others = SavedFilter.objects.exclude(owner=person.id)
+    found = [row.pk for row in others.iterator() if finds(row, person)]
+    return SavedFilter.objects.filter(pk__in=found).delete()[0]
+
+
+def finds(row: SavedFilter, person: Person) -> bool:
+    by_id = ("user__id__exact", str(person.id)) in row.asked
+    texts = [row.name, *(value for _, value in row.asked)]
+    return by_id or any(person.is_named_in(each) for each in texts)
 
 
 def naming(person: Person) -> Iterator[AuditEvent]:

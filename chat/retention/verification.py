@@ -1,7 +1,7 @@
 """Looking for what should be gone: in every table, in the cache, in files, in SQLite's own file.
 
-It reads all of them, so it takes as long as they are large. Texts are found as they were written
-and as JSON escapes them; names as whole words, without regard to case.
+It reads all of them, so it takes as long as they are large. Texts are found as they were written,
+as JSON escapes them and in tables as addresses do; names as whole words, without regard to case.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus, unquote_plus
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -82,7 +83,9 @@ class Needles:
     def candidates(self) -> list[str]:
         """What a value that may be a hit holds, whatever its capitals."""
         numbers = [f'"user": {each}' for each in self.user_ids]
-        return [*self._forms([*self.texts, *self.names]), *numbers]
+        texts = [*self.texts, *self.names]
+        in_addresses = [quote_plus(each, errors="replace") for each in texts]
+        return list(dict.fromkeys([*self._forms(texts), *in_addresses, *numbers]))
 
     def are_in(self, value: str, *, with_names: bool = True) -> bool:
         if any(text in value for text in self._plain):
@@ -149,7 +152,9 @@ def search_table(table: str, columns: list[str], needles: Needles, findings: Fin
         return
     for column in columns:
         for value in may_hold(table, column, candidates):
-            if needles.are_in(value, with_names=table not in OF_CODE):
+            with_names = table not in OF_CODE
+            forms = {value, unquote_plus(value)}  # a query string, perhaps
+            if any(needles.are_in(each, with_names=with_names) for each in forms):
                 findings.found[f"{table}.{column}"] += 1
 
 

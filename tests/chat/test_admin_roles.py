@@ -39,6 +39,7 @@ from chat.models import (
     ModelEndpoint,
     PendingRemoval,
     ReviewTag,
+    SavedFilter,
     SessionTombstone,
 )
 from memory.models import ConversationSummary, UserDigest
@@ -67,6 +68,7 @@ class World:
 
     rows: dict[type[Any], Any]
     attachment: Any
+    saved_filter: Any
 
     def keys(self, model: type[Any] | None) -> dict[str, Any]:
         """What stands in the places of an address."""
@@ -78,6 +80,7 @@ class World:
             "record_id": self.rows[ContextRecord].pk,
             "attachment_id": self.attachment.pk,
             "job_id": self.rows[ExportJob].pk,
+            "filter_id": self.saved_filter.pk,
             "source": "chatsession",
             "app_label": "chat",
             "content_type_id": ContentType.objects.get_for_model(ChatSession).pk,
@@ -132,7 +135,10 @@ def world_of(slug: str) -> World:
         AccessLog.objects.create(**attempt),
         AccessFailureLog.objects.create(**attempt, attempt_time=timezone.now()),
     ]
-    return World({type(row): row for row in rows}, builders.attachment(chat_session))
+    saved = SavedFilter.objects.create(
+        owner=person, list="chat_chatsession", name=slug, query=f"q={slug}"
+    )
+    return World({type(row): row for row in rows}, builders.attachment(chat_session), saved)
 
 
 def _summary(chat_session: ChatSession) -> ConversationSummary:
@@ -264,8 +270,8 @@ TABLE = {
         chat_modelcall_change chat_pendingremoval_change chat_sessiontombstone_change
     """,
     "LLFFFFFO LLFFFFFO": """
-        auth_group_add auth_group_change auth_group_changelist auth_group_delete
-        auth_group_history auth_user_add auth_user_change auth_user_changelist auth_user_history
+        auth_group_add auth_group_change auth_group_changelist auth_group_delete auth_group_history
+        auth_user_add auth_user_change auth_user_changelist auth_user_history
         auth_user_password_change axes_accessattempt_changelist axes_accessattempt_delete
         axes_accessattempt_history axes_accessfailurelog_changelist axes_accessfailurelog_delete
         axes_accessfailurelog_history axes_accesslog_changelist axes_accesslog_delete
@@ -315,8 +321,8 @@ TABLE = {
         chat_auditevent_history
     """,
     "LLFOOOMO LLFFFFFF": """
-        chat_chatmessage_change chat_chatturn_change chat_contextpart_change
-        chat_dailyusage_change memory_conversationsummary_change memory_memorysnapshot_change
+        chat_chatmessage_change chat_chatturn_change chat_contextpart_change chat_dailyusage_change
+        memory_conversationsummary_change memory_memorysnapshot_change
     """,
     "LLFOOOMO LLFFFFFO": """
         chat_assistant_change
@@ -351,7 +357,33 @@ TABLE = {
         app_list
     """,
     "LLNNNNNN LLFFFFFM": """
-        chat_exportjob_remove
+        chat_assistantdocument_remove_filter chat_cleanuprun_remove_filter chat_exportjob_remove
+        chat_membership_remove_filter chat_modelcall_remove_filter chat_modelendpoint_remove_filter
+        chat_tenant_remove_filter
+    """,
+    "LLNNNNNN LLFFFFFR": """
+        chat_assistantdocument_save_filter chat_cleanuprun_save_filter chat_membership_save_filter
+        chat_modelcall_save_filter chat_modelendpoint_save_filter chat_tenant_save_filter
+    """,
+    "LLNNNNNN LLFFFMFM": """
+        chat_followup_remove_filter
+    """,
+    "LLNNNNNN LLFFFRFR": """
+        chat_followup_save_filter
+    """,
+    "LLNNNNNN LLFMMMMM": """
+        chat_assistant_remove_filter chat_chatmessage_remove_filter chat_chatsession_remove_filter
+        chat_chatturn_remove_filter chat_contextpart_remove_filter chat_contextrecord_remove_filter
+        chat_dailyusage_remove_filter chat_reviewtag_remove_filter
+        memory_conversationsummary_remove_filter memory_memorysnapshot_remove_filter
+        memory_userdigest_remove_filter memory_userpreference_remove_filter
+    """,
+    "LLNNNNNN LLFRRRRR": """
+        chat_assistant_save_filter chat_chatmessage_save_filter chat_chatsession_save_filter
+        chat_chatturn_save_filter chat_contextpart_save_filter chat_contextrecord_save_filter
+        chat_dailyusage_save_filter chat_reviewtag_save_filter
+        memory_conversationsummary_save_filter memory_memorysnapshot_save_filter
+        memory_userdigest_save_filter memory_userpreference_save_filter
     """,
     "LLOOOOOO LLNNNNNN": """
         jsi18n password_change_done
