@@ -7,7 +7,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from memory.models import PREFERENCE_TEXT_LENGTH, UserPreference
-from memory.text import clean, folded_key, normal_key
+from memory.text import clean, folded_key, is_blank, normal_key
 
 ALL = "all"
 KEY_LENGTH = 100
@@ -25,7 +25,7 @@ class InvalidPreference(ValueError):
 
 def checked_key(key: str) -> str:
     found = normal_key(key)
-    if not found:
+    if is_blank(found):
         raise InvalidPreference("key", "is empty; give it a name, as in `language: English`")
     for form in (found, folded_key(found)):
         if len(form) > KEY_LENGTH:
@@ -37,7 +37,7 @@ def checked_key(key: str) -> str:
 
 def checked_text(text: str) -> str:
     found = clean(text).strip()
-    if not found:
+    if is_blank(found):
         raise InvalidPreference("text", "is empty; say what is to be remembered")
     return _short_enough("text", found, PREFERENCE_TEXT_LENGTH)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.urls import reverse
+
 from chat.hops import hop
 from chat.search import messages
 from chat.search.messages import Found
@@ -42,12 +44,16 @@ def _told(found: Sequence[Found]) -> Result:
     if not found:
         return Result(NOTHING)
     lines = [
-        f"[{each.at:%Y-%m-%d} · {each.role} · conversation {each.title or each.session_id!s},"
-        f" message {each.seq}]\n{_cut(each.text)}"
-        for each in found
+        f"[{each.at:%Y-%m-%d} · {each.role} · {_where(each)}]\n{_cut(each.text)}" for each in found
     ]
     sources = tuple(Source(each.session_id, each.seq) for each in found)
     return Result("\n\n".join([HEADER, *lines]), sources=sources)
+
+
+def _where(found: Found) -> str:
+    """The conversation by its title and the message by its seq, with the way there."""
+    address = reverse("chat", args=[found.session_id])
+    return f"{found.title or 'untitled'}, message {found.seq}, at {address}#{found.seq}"
 
 
 def _cut(text: str) -> str:

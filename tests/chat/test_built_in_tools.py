@@ -1,0 +1,176 @@
+"""The tools that are built in, as a model calls them in a turn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from chat import llm, retention
+from chat.models import ChatMessage, ChatSession, DerivedText
+from memory.models import UserPreference
+from tests import builders
+from tests.fakes import FakeEndpoint, answer
+from tests.orders import last_record, say, sent, session_at
+from tests.planting import index
+from tests.toolbox import asks
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BUILT_IN = ["current_time", "remember", "forget", "search_history"]
+
+
+@pytest.fixture(autouse=True)
+async def _close_clients(settings: Any) -> AsyncIterator[None]:
+    settings.CHAT_TITLES_ENABLED = False
+    settings.CHAT_PREFERENCES_MODE = "off"
+    yield
+    await llm.aclose()
+
+
+@pytest.fixture
+def chat_session(fake_endpoint: FakeEndpoint) -> ChatSession:
+    endpoint = builders.endpoint(base_url=fake_endpoint.base_url, model="fake", supports_tools=True)
+    assistant = builders.assistant(endpoint=endpoint, tools=BUILT_IN)
+    return session_at(fake_endpoint, assistant=assistant)
+
+
+def another(chat_session: ChatSession, **fields: Any) -> ChatSession:
+    """Another session of the same person with the same assistant."""
+    return builders.chat_session(chat_session.user, assistant=chat_session.assistant, **fields)
+
+
+async def call(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, name: str, **arguments: Any
+) -> ChatMessage:
+    """A turn in which the model calls the tool once; the row with the result."""
+    fake_endpoint.replies(asks(("c1", name, json.dumps(arguments))), answer("Done."))
+    await say(chat_session, f"Please use {name}.")
+    rows = ChatMessage.objects.filter(chat_session=chat_session, role="tool")
+    return await rows.order_by("-seq").afirst() or pytest.fail("no result")
+
+
+async def test_all_of_them_are_offered(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await say(chat_session, "Hello")
+    offered = fake_endpoint.requests[-1].body["tools"]
+    assert [each["function"]["name"] for each in offered] == BUILT_IN
+
+
+async def test_the_time_is_told_where_it_is_asked_for(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    told = await call(chat_session, fake_endpoint, "current_time", timezone="Asia/Kolkata")
+    assert re.fullmatch(
+        r"\w+day, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+05:30 \(Asia/Kolkata\)", told.content or ""
+    )
+    told = await call(chat_session, fake_endpoint, "current_time", timezone="../etc/passwd")
+    assert told.is_error
+    assert "is no time zone" in (told.content or "")
+
+
+async def test_what_is_remembered_is_sent_in_every_later_conversation(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await call(chat_session, fake_endpoint, "remember", key="编程语言", text="用 Kotlin 写代码")
+    row = await UserPreference.objects.aget()
+    assert (row.key, row.text, row.status, row.origin) == (
+        "编程语言",
+        "用 Kotlin 写代码",
+        "active",
+        "chat",
+    )
+    assert (row.source_session_id, row.source_seq) == (chat_session.pk, 1)
+    assert row.quote == "Please use remember."
+    later = await sync_to_async(another)(chat_session)
+    fake_endpoint.replies(answer("好"))
+    await say(later, "写一个循环")
+    assert "用 Kotlin 写代码" in sent(fake_endpoint)[-1]
+    record = await last_record(later)
+    assert [each["id"] for each in record.manifest["preferences"]] == [row.pk]
+    await row.arefresh_from_db()
+    assert row.last_used_at is not None
+
+
+async def test_what_it_replaces_is_superseded_also_under_another_key(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await call(chat_session, fake_endpoint, "remember", key="language", text="Java")
+    await call(
+        chat_session, fake_endpoint, "remember", key="code", text="Kotlin", replaces="language"
+    )
+    rows = UserPreference.objects.order_by("pk").values_list("key", "text", "status")
+    assert [row async for row in rows] == [
+        ("language", "Java", "superseded"),
+        ("language", "Kotlin", "active"),
+    ]
+
+
+async def test_what_cannot_be_remembered_is_an_error_that_says_why(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    told = await call(chat_session, fake_endpoint, "remember", key=" \u200b ", text="x")
+    assert told.is_error
+    assert not await UserPreference.objects.aexists()
+
+
+async def test_what_is_forgotten_is_gone_and_an_unknown_key_is_named(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    stranger = await sync_to_async(builders.user)()
+    await sync_to_async(builders.preference)(stranger, key="tea", text="theirs")
+    await call(chat_session, fake_endpoint, "remember", key="tea", text="green")
+    told = await call(chat_session, fake_endpoint, "forget", key="coffee")
+    assert told.is_error
+    assert told.content == ("Error: Nothing is remembered under 'coffee'. Known keys: tea.")
+    told = await call(chat_session, fake_endpoint, "forget", key="Tea")
+    assert not told.is_error
+    assert [each.text async for each in UserPreference.objects.all()] == ["theirs"]
+
+
+async def test_earlier_conversations_are_found_with_the_way_to_them_and_nobody_elses(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    def earlier() -> ChatSession:
+        made = another(chat_session, title="Boats")
+        builders.exchange(made, "The marina is called Falkenhafen.", "Noted.")
+        index(made)
+        theirs = builders.chat_session(assistant=chat_session.assistant)
+        builders.exchange(theirs, "My marina Falkenhafen is a secret.", "Hush.")
+        index(theirs)
+        return made
+
+    boats = await sync_to_async(earlier)()
+    told = await call(chat_session, fake_endpoint, "search_history", words="marina Falkenhafen")
+    text = told.content or ""
+    assert "The marina is called Falkenhafen." in text
+    assert f"Boats, message 1, at /chat/{boats.pk}/#1]" in text
+    assert "secret" not in text
+    sources = DerivedText.objects.filter(message=told, source_session=boats.pk)
+    assert 1 in [each.source_seq async for each in sources]
+    await sync_to_async(retention.forget_session)(boats.pk)
+    await told.arefresh_from_db()
+    assert (told.content, told.redacted_at is not None) == ("", True)
+    told = await call(chat_session, fake_endpoint, "search_history", words="marina Falkenhafen")
+    assert "Falkenhafen" not in (told.content or "").replace("marina Falkenhafen", "")
+
+
+async def test_nothing_from_before_the_forget_line_is_found(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    def earlier() -> None:
+        made = another(chat_session)
+        builders.exchange(made, "The code word is Falkenhafen.", "Noted.")
+        index(made)
+        retention.clear_memory(made.pk)
+
+    await sync_to_async(earlier)()
+    told = await call(chat_session, fake_endpoint, "search_history", words="Falkenhafen")
+    assert told.content == (
+        "Nothing in the earlier conversations of this person matches these words."
+    )
