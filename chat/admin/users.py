@@ -75,5 +75,6 @@ class PersonAdmin(CountedDeletion, Scoped, UserAdmin):
             ("preferences", obj.chat_preferences.all()),
             ("memberships", obj.memberships.all()),
             ("feedback", obj.chat_feedback.all()),
+            ("saved filters", obj.saved_filters.all()),
             ("entries of the admin's own log", LogEntry.objects.filter(user=obj)),
         ]
