@@ -107,7 +107,11 @@ class SavedFilters(admin.ModelAdmin):
             self.own_filters(request).update_or_create(
                 name=name,
                 defaults={"query": query},
-                create_defaults={"owner": request.user, "list": self.list_name, "query": query},
+                create_defaults={
+                    "owner_id": request.user.pk,
+                    "list": self.list_name,
+                    "query": query,
+                },
             )
             self.message_user(request, f"Saved this filter as “{name}”.", messages.SUCCESS)
         return self.back(query)
