@@ -104,14 +104,9 @@ class SavedFilters(admin.ModelAdmin):
         if refusal := self.why_not_saved(request, name, query):
             self.message_user(request, refusal, messages.ERROR)
         else:
-            self.own_filters(request).update_or_create(
-                name=name,
-                defaults={"query": query},
-                create_defaults={
-                    "owner_id": request.user.pk,
-                    "list": self.list_name,
-                    "query": query,
-                },
+            owner: Any = request.user
+            SavedFilter.objects.update_or_create(
+                owner=owner, list=self.list_name, name=name, defaults={"query": query}
             )
             self.message_user(request, f"Saved this filter as “{name}”.", messages.SUCCESS)
         return self.back(query)
