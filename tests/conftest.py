@@ -13,7 +13,7 @@ from django.core.management.commands import flush
 from django.db import connection
 from django.db.backends.base.operations import BaseDatabaseOperations
 from django.db.backends.postgresql.operations import DatabaseOperations as PostgresOperations
-from django.db.backends.sqlite3.operations import DatabaseOperations as SqliteOperations
+from django.db.backends.sqlite3.base import DatabaseWrapper as SqliteDatabase
 from pytest_django import DjangoDbBlocker
 
 from tests import services
@@ -46,7 +46,7 @@ def _keep_what_migrations_made(*args: object, **options: object) -> None:
 
 flush.emit_post_migrate_signal = _keep_what_migrations_made  # type: ignore[attr-defined]
 PostgresOperations.sql_flush = _delete_rows  # type: ignore[method-assign, assignment]
-SqliteOperations.sql_flush = _delete_rows  # type: ignore[method-assign, assignment]
+SqliteDatabase.ops_class.sql_flush = _delete_rows  # type: ignore[method-assign, assignment]
 
 
 @pytest.fixture(scope="session")
