@@ -5,7 +5,7 @@ Its literals are made here, of words that hold nothing but letters, digits, mark
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +16,7 @@ from chat.search.entries import COLUMNS, Words
 from chat.search.scopes import Scope
 
 WEIGHTS = dict(zip(COLUMNS, "ABCD", strict=True))
+RECENT = 20_000  # entries in which a common word is sure to be found often enough
 OWNER = "D"  # as good as any: no question asks for such a word
 
 # Each word is looked up by itself. The OFFSET 0 keeps the planner from walking all entries from
@@ -24,11 +25,11 @@ POSTINGS = """
 SELECT asked.number, mine.id, mine.length,
        mine.words @@ (asked.word || ':A')::tsquery, mine.words @@ (asked.word || ':B')::tsquery,
        mine.words @@ (asked.word || ':C')::tsquery, mine.words @@ (asked.word || ':D')::tsquery
-FROM unnest(%s::text[]) WITH ORDINALITY AS asked (word, number)
+FROM unnest(%s::int[], %s::text[]) AS asked (number, word)
 CROSS JOIN LATERAL (
     SELECT * FROM (
         SELECT e.id, e.words, e.length FROM chat_searchentry e
-        WHERE e.words @@ (asked.word || %s)::tsquery AND {condition} OFFSET 0
+        WHERE e.words @@ (asked.word || %s)::tsquery AND e.id > %s AND {condition} OFFSET 0
     ) AS found
     ORDER BY found.id DESC LIMIT %s
 ) AS mine
@@ -52,18 +53,16 @@ class Postgres:
         )
 
     def postings(self, scope: Scope, words: Sequence[str], most: int) -> list[Posting]:
-        condition, values = scope.condition()
-        owner = " | ".join(map(_quoted, scope.words()))
-        rows = _run(
-            POSTINGS.format(condition=condition),
-            [[_quoted(word) for word in words], f" & ({owner})" if owner else "", *values, most],
-        )
-        return [
-            Posting(number - 1, column, entry, length)
-            for number, entry, length, *stands in rows
-            for column, is_there in enumerate(stands)
-            if is_there
-        ]
+        if scope.user_id is not None:
+            return _postings(scope, dict(enumerate(words)), most)
+        # Among everybody's messages a common word stands in too many rows to fetch and sort: it is
+        # looked for in the newest ones first, and further back only if that was not enough.
+        asked = dict(enumerate(words))
+        found = _postings(scope, asked, most, after=_newest_entry() - RECENT)
+        entries = Counter(word for word, _ in {(each.word, each.entry) for each in found})
+        rare = {number: word for number, word in asked.items() if entries[number] < most}
+        common = [each for each in found if each.word not in rare]
+        return common + _postings(scope, rare, most)
 
     def write_vectors(self, model: str, vectors: Mapping[int, bytes]) -> None:
         with connection.cursor() as cursor:
@@ -83,6 +82,35 @@ class Postgres:
 
     def optimise(self) -> None:
         """Nothing: here words lie in the entry's row, and autovacuum is for it as for every row."""
+
+
+def _postings(scope: Scope, words: Mapping[int, str], most: int, after: int = 0) -> list[Posting]:
+    """Of each word the newest `most` entries with an id above `after`."""
+    if not words:
+        return []
+    condition, values = scope.condition()
+    owner = " | ".join(map(_quoted, scope.words()))
+    rows = _run(
+        POSTINGS.format(condition=condition),
+        [
+            list(words),
+            [_quoted(word) for word in words.values()],
+            f" & ({owner})" if owner else "",
+            after,
+            *values,
+            most,
+        ],
+    )
+    return [
+        Posting(number, column, entry, length)
+        for number, entry, length, *stands in rows
+        for column, is_there in enumerate(stands)
+        if is_there
+    ]
+
+
+def _newest_entry() -> int:
+    return int(_run("SELECT COALESCE(MAX(id), 0) FROM chat_searchentry")[0][0])
 
 
 def literal_of(words: Words) -> str:
