@@ -19,7 +19,8 @@ from tests.databases import drop_postgres_leftovers, fresh_name, on_server
 from tests.environment import ROOT
 
 ON_SQLITE = "not slow and not postgres and not redis"
-ON_POSTGRES = "not slow and not mariadb and (postgres or redis or (not pure and not browser))"
+OWN = "not pure and not browser and not pages"  # asks for the run's own database
+ON_POSTGRES = f"not slow and not mariadb and (postgres or redis or ({OWN}))"
 NO_TESTS = 5  # pytest's exit code when the arguments chose none
 
 

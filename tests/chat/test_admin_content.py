@@ -31,7 +31,7 @@ from tests.chat.admin_site import (
     viewer,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 PLANTED = "青云-4173-planted"
 

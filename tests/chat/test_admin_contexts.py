@@ -22,7 +22,7 @@ from chat.models import (
 from tests import builders
 from tests.chat.admin_site import READ, page_url, sent_url, signed_in, text_of, viewer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from memory.models import ConversationSummary, UserDigest
 from tests import builders
 from tests.chat.admin_site import READ, list_url, page_url, rows_of, signed_in, text_of, viewer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 MANAGE = "chat.manage_memory"
 VIEW = ["chat.view_followup", "memory.view_conversationsummary", "memory.view_userdigest"]
 

@@ -12,7 +12,7 @@ from memory.models import PREFERENCE_TEXT_LENGTH, UserPreference
 from tests import builders
 from tests.chat.admin_site import READ, list_url, page_url, rows_of, signed_in, text_of, viewer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 ADD = "/admin/memory/userpreference/add/"
 WRITE = [f"memory.{verb}_userpreference" for verb in ("add", "change", "delete")]

@@ -24,7 +24,7 @@ from tests.chat.admin_site import (
 )
 from tests.chat.api import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 PLANTED = "青云-4173-planted"
 

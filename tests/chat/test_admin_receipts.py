@@ -10,7 +10,7 @@ from chat.models import DeletionReceipt, PendingRemoval
 from tests import builders
 from tests.chat.admin_site import READ, list_url, page_url, signed_in, text_of, viewer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 
 @pytest.fixture

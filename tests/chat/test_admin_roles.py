@@ -46,7 +46,7 @@ from memory.models import ConversationSummary, UserDigest
 from tests import builders
 from tests.chat.admin_site import list_url, member, signed_in
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 ROLES = (
     "anonymous",

@@ -41,7 +41,7 @@ from tests.chat.admin_site import (
     viewer,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 
 def conversation(tenant: Tenant) -> dict[type[Any], Any]:

@@ -15,7 +15,7 @@ from chat.models import Assistant, AuditEvent, Membership, ModelEndpoint, Tenant
 from tests import builders
 from tests.chat.admin_site import list_url, page_url, signed_in, text_of, viewer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 SECRET = "sk-the-secret-value-of-the-key"
 

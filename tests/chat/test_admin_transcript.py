@@ -17,7 +17,7 @@ from chat.models import AuditEvent, ChatMessage, ChatSession
 from tests import builders
 from tests.chat.admin_site import READ, signed_in, text_of, transcript_url, viewer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 FORGET_LINE = "Memory starts here: nothing above is sent to a model"
 WINDOW_START = "The newest request’s history begins here"
