@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from chat import leases, llm, transfer
 from chat.models import ChatMessage, ChatSession, ChatTurn, SearchEntry
-from chat.search import messages
+from chat.search import asking, messages, postgres
 from chat.search.messages import Found
 from chat.turns import branches
 from memory.messages import Message, ToolCall
@@ -478,6 +478,20 @@ def test_staff_find_what_was_said_in_their_tenants(chat_session: ChatSession) ->
         each.session_id for each in messages.find_for_staff(tenants=tenants, question="herons")
     ] == [theirs.pk]
     assert messages.find_for_staff(tenants=tenants.none(), question="herons") == []
+
+
+@needs_index
+def test_staff_find_a_rare_word_of_long_ago_and_of_a_common_one_the_newest(
+    chat_session: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MOST_OF_EVERYBODY", 3)
+    monkeypatch.setattr(postgres, "RECENT", 3)
+    say(chat_session, "quokka", *["usual"] * 10)
+    rare = messages.find_for_staff(tenants=None, question="quokka")
+    assert seqs(rare) == [1, 2]
+    common = messages.find_for_staff(tenants=None, question="usual")
+    assert {9, 10, 11} <= set(seqs(common)) <= {8, 9, 10, 11}
+    assert seqs(messages.find_for_staff(tenants=None, question="usual quokka")) == [1, 2]
 
 
 def test_a_database_without_an_index_says_so(chat_session: ChatSession) -> None:
