@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 from urllib.parse import quote_plus, unquote_plus
 
 from django.conf import settings
@@ -253,13 +256,35 @@ def search_files(needles: Needles, findings: Findings) -> None:
 
 
 def is_in_file(path: Path, needles: Needles) -> bool:
-    before = b""
     with path.open("rb") as file:
-        while data := file.read(CHUNK):
-            if needles.are_in_bytes(before + data):
-                return True
-            before = (before + data)[-needles.longest - 1 :]
+        return is_in_stream(file, needles)
+
+
+def is_in_stream(stream: IO[bytes], needles: Needles) -> bool:
+    before = b""
+    while data := stream.read(CHUNK):
+        if needles.are_in_bytes(before + data):
+            return True
+        before = (before + data)[-needles.longest - 1 :]
     return False
+
+
+READ_ALOUD = "import shutil, sys; shutil.copyfileobj(open(sys.argv[1], 'rb'), sys.stdout.buffer)"
+
+
+@contextmanager
+def open_elsewhere(path: Path) -> Iterator[IO[bytes]]:
+    """A file as another process reads it out.
+
+    Were this process to close a file that SQLite has open in it, the locks of all its connections
+    would be gone with that (a rule of POSIX), and another process could take its log away.
+    """
+    command = [sys.executable, "-c", READ_ALOUD, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            yield cast(IO[bytes], process.stdout)  # there is one: it was asked for
+        finally:
+            process.kill()
 
 
 def search_database_file(needles: Needles, findings: Findings) -> None:
@@ -272,7 +297,9 @@ def search_database_file(needles: Needles, findings: Findings) -> None:
     for path in (Path(f"{name}{ending}") for ending in ("", "-wal", "-journal")):
         if path.is_file():
             findings.searched["database_files"] += 1
-            if is_in_file(path, shown):
+            with open_elsewhere(path) as content:
+                is_found = is_in_stream(content, shown)
+            if is_found:
                 findings.found["database_files"] += 1
 
 

@@ -53,7 +53,12 @@ def raw_files() -> bytes:
     """SQLite's own files, every byte."""
     name = str(connection.settings_dict["NAME"])
     paths = [Path(f"{name}{ending}") for ending in ("", "-wal", "-journal")]
-    return b"".join(path.read_bytes() for path in paths if path.is_file())
+    content = b""
+    for path in paths:
+        if path.is_file():
+            with verification.open_elsewhere(path) as file:
+                content += file.read()
+    return content
 
 
 # --- Forgetting -----------------------------------------------------------------------------------
