@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
@@ -14,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from chat import leases, retention
 from chat.access import address_of
+from chat.admin.lists import count_of
 from chat.models import ChatMessage
 
 REASON_LENGTH = 500
@@ -21,6 +23,12 @@ REASON_LENGTH = 500
 
 def may_redact(request: HttpRequest) -> bool:
     return bool(request.user.is_staff and request.user.has_perm("chat.redact"))
+
+
+def answers_to(message: ChatMessage) -> QuerySet[ChatMessage]:
+    """What a person's message was answered with, calls of tools and their results included: all
+    of it may repeat the words."""
+    return ChatMessage.objects.filter(turn__input=message.pk, redacted_at=None)
 
 
 class RedactPage(admin.ModelAdmin):
@@ -42,7 +50,7 @@ class RedactPage(admin.ModelAdmin):
             raise Http404("There is no such message.")
         reason = request.POST.get("reason", "").strip()[:REASON_LENGTH]
         if request.method == "POST" and reason:
-            self.redact(request, message, reason)
+            self.redact(request, message, reason, with_answers="answers" in request.POST)
             back = reverse("admin:chat_chatmessage_change", args=[message.pk])
             return HttpResponseRedirect(back)
         context = {
@@ -50,16 +58,22 @@ class RedactPage(admin.ModelAdmin):
             "opts": self.opts,
             "title": f"Redact message {message.seq}",
             "message": message,
+            "answers": answers_to(message).count(),
             "was_empty": request.method == "POST",
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/chat/chatmessage/redact.html", context)
 
-    def redact(self, request: HttpRequest, message: ChatMessage, reason: str) -> None:
+    def redact(
+        self, request: HttpRequest, message: ChatMessage, reason: str, *, with_answers: bool
+    ) -> None:
+        ids = [message.pk]
+        if with_answers:
+            ids += answers_to(message).values_list("pk", flat=True)
         try:
             count = retention.redact(
                 message.chat_session_id,
-                [message.pk],
+                ids,
                 actor=request.user,
                 reason=reason,
                 ip=address_of(request),
@@ -67,8 +81,7 @@ class RedactPage(admin.ModelAdmin):
         except (leases.Busy, leases.Gone) as error:
             self.message_user(request, str(error), messages.ERROR)
         else:
-            said = "was redacted" if count else "had been redacted before"
-            self.message_user(request, f"Message {message.seq} {said}.")
+            self.message_user(request, f"Redacted: {count_of(count, 'message', 'messages')}.")
 
     @admin.display(description="redaction")
     def redaction(self, message: ChatMessage) -> SafeString | str:

@@ -204,6 +204,12 @@ def kept(language: Language, wish: str) -> str:
     return f"I have kept it for later conversations: {wish}."
 
 
+def forgotten(language: Language, key: str) -> str:
+    if language == "zh":
+        return f"好的，“{key}”我已经忘记了，以后的对话不会再收到它。"
+    return f'I have forgotten "{key}": no later conversation is given it.'
+
+
 def found_earlier(language: Language, fact: Fact) -> str:
     """The answer out of another conversation, which a tool has found."""
     if not fact.key:

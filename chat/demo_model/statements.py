@@ -52,6 +52,13 @@ DONE = re.compile(
 )
 
 
+FORGET = re.compile(
+    r"\s*(?:please |do |now )*(?:forget|stop remembering)\b(?: that| about)?(?P<what>.*)"
+    r"|\s*(?:请|请你)?(?:忘记|忘掉|忘了)(?P<zh>.*)",
+    re.I | re.S,
+)
+
+
 @dataclass(frozen=True)
 class Wish:
     """A lasting wish: its subject (`key`), and the words that say it."""
@@ -69,9 +76,9 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def wishes_in(text: str) -> Iterator[Wish]:
-    """The lasting wishes of a text, one a sentence."""
+    """The lasting wishes of a text, one a sentence; to have something forgotten is none."""
     for sentence in sentences(text):
-        if LASTING.search(sentence):
+        if LASTING.search(sentence) and not FORGET.match(sentence):
             yield Wish(subject(sentence), sentence)
 
 

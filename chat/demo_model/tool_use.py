@@ -17,9 +17,11 @@ from chat.demo_model.facts import (
     question_in,
 )
 from chat.demo_model.heard import Heard
-from chat.demo_model.statements import subject
+from chat.demo_model.statements import FORGET, subject
+from memory.words import question_tokens
 
-REMEMBER, SEARCH = "remember", "search_history"
+PREFERENCES_BLOCK = "saved_preferences"
+REMEMBER, FORGET_TOOL, SEARCH = "remember", "forget", "search_history"
 WISH = re.compile(
     r"\bremember(?: that)?:? (?P<wish>I (?:always |really |never )?(?:prefer|like|love|want|hate"
     r"|dislike|use|don't like|do not like)\b[^\n]{1,300})"
@@ -43,6 +45,8 @@ def calls_for(heard: Heard, words: str) -> tuple[ToolOrder, ...]:
         return ()
     if REMEMBER in heard.offered and (wish := wish_in(words)):
         return (order(REMEMBER, key=subject(wish), text=wish),)
+    if FORGET_TOOL in heard.offered and (key := unwanted_in(heard, words)):
+        return (order(FORGET_TOOL, key=key),)
     if SEARCH in heard.offered and (looked_for := looked_for_in(heard, words)):
         return (order(SEARCH, words=looked_for),)
     return ()
@@ -54,6 +58,24 @@ def wish_in(words: str) -> str:
     if match is None or acknowledgement(words):
         return ""
     return (match.group("wish") or match.group("zh")).strip(EDGES)
+
+
+def unwanted_in(heard: Heard, words: str) -> str:
+    """The key of what somebody wants to have forgotten, among the preferences that came along."""
+    match = FORGET.match(words[:2000])
+    if match is None:
+        return ""
+    what = match.group("what") or match.group("zh") or ""
+    wanted = set(question_tokens(what))
+    known = [
+        fact for block in heard.blocks if block.name == PREFERENCES_BLOCK for fact in block.facts
+    ]
+    shared = [
+        len(wanted & set(question_tokens(f"{fact.key} {fact.value}"))) if fact.key else 0
+        for fact in known
+    ]
+    best = max(shared, default=0)
+    return known[shared.index(best)].key if best else ""
 
 
 def looked_for_in(heard: Heard, words: str) -> str:
@@ -76,6 +98,8 @@ def after_tools(heard: Heard, words: str) -> str:
     language, results = heard.language, heard.tool_results
     if (wish := wish_in(words)) and results[-1].startswith("Remembered"):
         return phrases.kept(language, wish)
+    if FORGET.match(words[:2000]) and results[-1].startswith("Forgotten"):
+        return phrases.forgotten(language, results[-1].removeprefix("Forgotten: "))
     if (question := earlier_question(words)) is not None:
         facts = [fact for text in results for fact in facts_of(text)]
         if fact := find(question, facts):

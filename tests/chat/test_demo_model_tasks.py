@@ -11,7 +11,14 @@ from chat.demo_model import tasks
 from chat.demo_model.heard import hear
 from chat.demo_model.script import Reply, reply_to
 from chat.follow_ups import prompts
-from memory.blocks import DigestText, SummaryText, digest_block, summary_block
+from memory.blocks import (
+    DigestText,
+    PreferenceText,
+    SummaryText,
+    digest_block,
+    preference_block,
+    summary_block,
+)
 
 pytestmark = pytest.mark.pure
 TOOLS = ("remember", "forget", "search_history", "current_time")
@@ -249,3 +256,23 @@ def test_what_was_received_is_not_looked_up_and_no_tool_that_is_not_offered_is_c
 
 def test_the_seed_works_word_for_word_with_tools_offered() -> None:
     assert reply(user(SEED), tools=TOOLS).text == "已记住"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("Forget that I prefer Kotlin", "code language"), ("忘记我喜欢绿茶", "饮料")],
+)
+def test_a_wish_to_forget_calls_the_tool_and_is_no_preference(text: str, key: str) -> None:
+    remembered = [
+        PreferenceText(1, "code language", "I prefer Kotlin", "all", "chat"),
+        PreferenceText(2, "饮料", "我喜欢绿茶", "all", "chat"),
+    ]
+    sent = user(preference_block(remembered) + text)
+    [call] = reply(sent, tools=TOOLS).tools
+    assert (call.name, json.loads(call.arguments)) == ("forget", {"key": key})
+    result = {"role": "tool", "tool_call_id": "c", "content": f"Forgotten: {key}"}
+    done = reply(sent, {"role": "assistant", "content": None}, result, tools=TOOLS)
+    assert key in done.text
+    assert reply(user("Forget about my boat"), tools=TOOLS).tools == ()
+    found = answered(task="preferences", active=[], messages=[{"seq": 1, "text": text}])
+    assert found == {"preferences": []}

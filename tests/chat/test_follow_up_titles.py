@@ -164,7 +164,10 @@ async def test_what_is_no_title_changes_nothing_and_is_tried_again(
     assert await title_of(chat_session) == ("Holidays", "model")
 
 
-async def test_a_failed_first_answer_gets_its_title_later(fake_endpoint: FakeEndpoint) -> None:
+async def test_a_failed_first_answer_gets_its_title_later(
+    fake_endpoint: FakeEndpoint, settings: LazySettings
+) -> None:
+    settings.CHAT_PREFERENCES_MODE = "off"  # the title is all that is asked for
     chat_session = await sync_to_async(session_at)(fake_endpoint, title=FIRST_LINE)
     fake_endpoint.replies(failure(400))
     await sync_to_async(builders.exchange)(chat_session, FIRST_LINE, None, status="failed")

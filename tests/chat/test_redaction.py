@@ -146,6 +146,14 @@ def test_staff_redact_a_message_with_a_reason(alice: Planted) -> None:
     assert AuditEvent.objects.get(action="message.redact").reason == "card number"
 
 
+def test_its_answers_go_along_when_that_is_ticked(alice: Planted) -> None:
+    client = signed_in(redactor(alice))
+    message = alice.session.messages.get(seq=1)
+    assert 'name="answers" checked' in client.get(redact_url(message)).content.decode()
+    client.post(redact_url(message), {"reason": "asked for", "answers": "on"})
+    assert [content for _, content, _ in rows(alice.session)][:3] == ["", "", "And then?"]
+
+
 @pytest.mark.parametrize("permission", ["chat.read_message_content", "chat.delete_chatsession"])
 def test_other_permissions_do_not_redact(alice: Planted, permission: str) -> None:
     permissions = ["chat.view_chatmessage", "chat.view_chatsession", permission]

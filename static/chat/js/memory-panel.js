@@ -153,7 +153,10 @@ export class MemoryPanel {
   async remember(key, text) {
     const session = this.session && this.isOn ? { session: this.session } : {};
     await this.need.store.add({ key, text, ...session });
-    this.need.onNotice(`Remembered: ${key}. It is sent along from your next message on.`, "plain");
+    const where = this.isOn
+      ? "It is sent along from your next message on."
+      : "It is sent along in other conversations; memory is off in this one.";
+    this.need.onNotice(`Remembered: ${key}. ${where}`, "plain");
     return "";
   }
 
@@ -193,6 +196,7 @@ export class MemoryPanel {
       const { receipt } = await api.post("memory/forget-everything/", { confirm: username, ...order });
       await this.load();
       await showReceipt(receipt);
+      if (order.conversations) location.assign("/"); // nothing that is on the page exists any more
     } catch (error) {
       this.#say(`It was not deleted: ${/** @type {Error} */ (error).message}`);
     }

@@ -155,7 +155,7 @@ export class MessageView {
     if (shown === this.shown) return;
     this.shown = shown;
     this.body.replaceChildren(...this.rows.flatMap((row) => this.#rowNodes(row, states)));
-    this.body.hidden = !this.body.childElementCount && Boolean(this.message.attachments?.length);
+    this.body.hidden = !this.text && Boolean(this.message.attachments?.length);
     this.#fold();
   }
 
