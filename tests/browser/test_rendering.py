@@ -140,7 +140,7 @@ def test_a_hostile_title_and_preference_are_shown_as_text(
     panel = chat.show_details("Memory")
     expect(panel.get_by_role("listitem")).to_contain_text(text)
     chat.ask("Hello")
-    expect(chat.show_details("What was sent").get_by_text(title)).to_be_visible()
+    expect(chat.show_details("What was sent").locator("bdi", has_text=title)).to_be_visible()
     chat.show_details("Memory").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"{title}: {text}")
     assert outside.events == []
