@@ -141,7 +141,7 @@ def test_a_hostile_title_and_preference_are_shown_as_text(
     expect(panel.get_by_role("listitem")).to_contain_text(text)
     chat.ask("Hello")
     expect(chat.show_details("What was sent").locator("bdi", has_text=title)).to_be_visible()
-    chat.show_details("Memory").get_by_role("button", name="Delete").click()
+    chat.show_details("Memory").get_by_role("button", name=f"Delete {title}").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"{title}: {text}")
     assert outside.events == []
 
