@@ -37,7 +37,7 @@ def test_passages_and_a_missed_schema_are_shown(
     panel = chat.show_details("What was sent")
     expect(panel.get_by_role("heading", name="Passages from documents")).to_be_visible()
     expect(panel.get_by_role("listitem").filter(has_text="handbook.md › Refunds")).to_be_visible()
-    expect(panel).to_contain_text("The answer has a prescribed form: part of the instructions")
+    expect(panel).to_contain_text("The answer has a prescribed form: sent beside the messages")
     chat.ask('demo: json {"count": 14}')
     expect(chat.answers.last).not_to_contain_text("does not follow")
     expect(panel).to_contain_text("Nothing in the assistant's documents matched your message")
