@@ -194,12 +194,14 @@ def _mark_due(begun: Begun) -> None:
     if begun.is_temporary:
         return
     policy = begun.memory.policy
-    if settings.CHAT_TITLES_ENABLED and begun.memory.wants_title:
-        dues.mark_session(dues.Kind.TITLE, begun.session_id)
-    if policy.enabled and policy.summarize:
-        dues.mark_session(dues.Kind.SUMMARY, begun.session_id)
-    if policy.enabled and policy.use_preferences and settings.CHAT_PREFERENCES_MODE != "off":
-        dues.mark_session(dues.Kind.PREFERENCES, begun.session_id)
+    extracts = policy.use_preferences and settings.CHAT_PREFERENCES_MODE != "off"
+    wanted = {
+        dues.Kind.TITLE: settings.CHAT_TITLES_ENABLED and begun.memory.wants_title,
+        dues.Kind.SUMMARY: policy.enabled and policy.summarize,
+        dues.Kind.PREFERENCES: policy.enabled and extracts,
+    }
+    kinds = [kind for kind, is_wanted in wanted.items() if is_wanted]
+    dues.mark_kinds(kinds, str(begun.session_id), begun.session_id)
 
 
 def _save_window(begun: Begun, answer: ChatMessage) -> None:

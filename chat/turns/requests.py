@@ -1,6 +1,6 @@
 """The request of a turn: what memory gives, assembled, recorded, ready to send.
 
-Both functions run inside a transaction that has claimed the session's row.
+Whatever writes here runs inside a transaction that has claimed the session's row.
 """
 
 from __future__ import annotations
