@@ -40,6 +40,7 @@ NOT_FOUND = 4404
 IDLE = 4408
 TOO_LARGE = 4413
 TOO_MANY = 4429
+BROKEN = 1011
 TRY_AGAIN = 1013
 
 SEND_SECONDS = 30.0  # for a socket that takes nothing before it is closed
@@ -166,6 +167,9 @@ class ChatConsumer(AsyncWebsocketConsumer):
         except (running.Behind, TimeoutError) as slow:
             logger.info("A socket of session %s was too slow: %s", self.session_id, slow)
             await self.close(TRY_AGAIN)
+        except Exception:
+            logger.exception("A frame could not be sent to a socket of %s.", self.session_id)
+            await self.close(BROKEN)
 
     async def _supervise(self) -> None:
         """Close the socket of somebody who signed out, lost access, or went to sleep."""
@@ -215,8 +219,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
             self._refuse("not_found", str(missing), frame)
 
     def _refuse(self, code: str, detail: str, frame: Frame, **more: Any) -> None:
-        client_id = frame.get("client_id")
-        self.reader.put(events.error(code, detail, client_id, **more))
+        self.reader.put(events.error(code, detail, frames.named_by(frame), **more))
 
     async def _handle(self, frame: Frame) -> None:
         handlers: dict[str, Callable[[Frame], Awaitable[None]]] = {
@@ -233,7 +236,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         handler = handlers.get(frame["type"])
         if handler is None:
             raise frames.BadFrame(
-                f"Frames of type {frame['type']!r} are not known; known are {sorted(handlers)}."
+                f"Frames of type {frame['type']!r:.50} are not known; known are {sorted(handlers)}."
             )
         if frame["type"] != "ping":
             self.active_at = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 
@@ -15,6 +15,8 @@ from chat.turns.policies import memory_policy
 from memory.text import clean, is_blank
 
 Frame = dict[str, Any]
+
+UUID_LENGTH = 45  # characters of the longest spelling: urn:uuid: and 36
 
 
 class BadFrame(Exception):
@@ -28,12 +30,23 @@ def parse(text: str | None) -> Frame:
     if text is None:
         raise BadFrame("Frames are JSON text; this one was binary.")
     try:
-        frame = json.loads(text)
+        frame = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"The frame is not JSON: {error}.") from None
     if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
         raise BadFrame("A frame is a JSON object with a text `type`.")
     return frame
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def named_by(frame: Frame) -> str | None:
+    """The frame's `client_id` as an error repeats it: only what can be one, and be sent."""
+    value = frame.get("client_id")
+    is_id = isinstance(value, str) and value.isascii() and len(value) <= UUID_LENGTH
+    return value if is_id else None
 
 
 def order(frame: Frame, session_id: uuid.UUID) -> Order:

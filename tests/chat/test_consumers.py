@@ -16,7 +16,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from chat import llm, retention
+from chat import events, llm, retention
 from chat.models import ChatMessage, ChatSession, ChatTurn, Membership
 from chatproject.asgi import application
 from tests import builders
@@ -91,7 +91,8 @@ class Socket(ApplicationCommunicator):
         await self.send_text(json.dumps({"type": type_, **fields}))
 
     async def next(self) -> dict[str, Any]:
-        self.frames.append(json.loads((await self.receive_output(5))["text"]))
+        text = (await self.receive_output(5))["text"]
+        self.frames.append(json.loads(text.encode()))  # what cannot be UTF-8 cannot be sent
         return self.frames[-1]
 
     async def until(self, *types: str) -> dict[str, Any]:
@@ -409,6 +410,10 @@ RUBBISH = [
     ('{"type": "message.send"}', "bad_frame"),
     (message(client_id="x"), "bad_frame"),
     (message(client_id=["\ud800"]), "bad_frame"),
+    (message(client_id="\ud800"), "bad_frame"),
+    (message(client_id={"a": [1]}), "bad_frame"),
+    (message(client_id="x" * 100_000), "bad_frame"),
+    (message(parent=float("nan")), "bad_frame"),
     (message(text=5), "bad_frame"),
     (message(text=" \n"), "empty_message"),
     (message(text="\0"), "empty_message"),
@@ -431,12 +436,22 @@ async def test_rubbish_is_refused_by_name_and_never_kills_the_socket(
         error = await made.until("error")
         assert error["code"] == code, (text[:80], error)
         assert error["detail"]
+        assert len(json.dumps(error)) < 1000  # what was wrong is named, not sent back
     await made.send_input({"type": "websocket.receive", "bytes": b"\x00\xff"})
     assert (await made.until("error"))["code"] == "bad_frame"
     await made.say("ping")
     assert (await made.next())["type"] == "pong"
     await made.disconnect()
     assert await ChatMessage.objects.acount() == 0
+
+
+async def test_a_socket_that_cannot_be_told_something_is_closed(
+    alice: Any, chat_session: ChatSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = await socket(alice, chat_session)
+    await events.publish(chat_session.pk, {"type": "session.updated", "title": object()})
+    assert await made.closed() == 1011  # and the page connects anew, instead of hearing nothing
+    assert "could not be sent" in caplog.text
 
 
 async def test_a_frame_over_the_limit_closes_the_socket(
