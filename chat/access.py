@@ -72,6 +72,15 @@ def turn_for(chat_session: ChatSession, turn_id: uuid.UUID | str) -> ChatTurn:
     return found
 
 
+def own_message(chat_session: ChatSession, message_id: uuid.UUID | str) -> ChatMessage:
+    """What a person said in a session that was reached through this module, on any branch."""
+    said = chat_session.messages.filter(role=ChatMessage.Role.USER)
+    found = said.filter(pk=as_uuid(message_id, "message")).first()
+    if found is None:
+        raise NotFound("message")
+    return found
+
+
 def attachment_for(
     user: User,
     attachment_id: uuid.UUID | str,

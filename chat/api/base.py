@@ -5,14 +5,24 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.settings import APISettings
 from rest_framework.views import APIView
 
 from chat import access
 from chat.models import ChatSession, Tenant
 
 
+class ByAccept(DefaultContentNegotiation):
+    """The Accept header says what the answer is made of; a `format` in the address is ignored."""
+
+    settings = APISettings({"URL_FORMAT_OVERRIDE": None})  # type: ignore[arg-type]  # of the stubs
+
+
 class Endpoint(APIView):
     """An address of the API; everything with an owner is reached through `access`."""
+
+    content_negotiation_class = ByAccept
 
     @property
     def person(self) -> Any:

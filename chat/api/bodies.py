@@ -1,4 +1,4 @@
-"""Reading request bodies: bounded JSON, known fields only, clean text."""
+"""Reading requests: bodies of bounded JSON, known fields only, clean text; and queries."""
 
 from __future__ import annotations
 
@@ -101,6 +101,23 @@ class Body(serializers.Serializer[Any]):
         for name, details in self.errors.items():
             for detail in flat(details):
                 yield FieldError(name, shown(data.get(name)), str(detail), detail.code)
+
+
+class Query(serializers.Serializer[Any]):
+    """The parameters behind the question mark; others than these are ignored."""
+
+    @classmethod
+    def read(cls, request: Request) -> dict[str, Any]:
+        """The values, checked; `Invalid` names everything that is wrong with them."""
+        query = cls(data=request.query_params)
+        if not query.is_valid():
+            raise Invalid(
+                FieldError(name, shown(request.query_params.get(name)), str(detail), detail.code)
+                for name, details in query.errors.items()
+                for detail in details
+            )
+        values: dict[str, Any] = query.validated_data
+        return values
 
 
 def flat(details: Any) -> Iterator[Any]:

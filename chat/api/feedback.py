@@ -35,8 +35,8 @@ class TurnFeedback(Endpoint):
     )
     def put(self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID) -> Response:
         """Say what the asker thinks of an answer; an earlier rating of theirs is replaced."""
-        body = Rating.read(request)
         turn = self.turn(session_id, turn_id)
+        body = Rating.read(request)
         refuse_temporary_comment(turn, body.validated_data["comment"])
         with transaction.atomic():
             found, _ = Feedback.objects.update_or_create(

@@ -56,7 +56,7 @@ class BranchSelect(Endpoint):
     @extend_schema(
         operation_id="select_branch",
         request=None,
-        responses={200: schema.Head, **schema.problems(403, 404, 409)},
+        responses={200: schema.Head, **schema.problems(400, 403, 404, 409, 413)},
     )
     def post(self, request: Request, session_id: uuid.UUID, message_id: uuid.UUID) -> Response:
         """Show the branch through a message, down to its newest end."""

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC
 
-from django.core.exceptions import ValidationError
-from django.db.models import DateTimeField, QuerySet
+from django.db.models import QuerySet
+from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 
+from chat.api.bodies import Query
 from chat.api.problems import FieldError, Invalid, shown
 from chat.models import ChatMessage
 
 MAX_SEQ = 2**63 - 1
+LONGEST_PAGE = 100
+
+
+class PageQuery(Query):
+    cursor = serializers.CharField(
+        required=False, allow_blank=True, help_text="From `next` or `previous`."
+    )
+    page_size = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=LONGEST_PAGE,
+        help_text="Rows of a page; when absent 30, of preferences 100.",
+    )
 
 
 class Pages(CursorPagination):
-    """Cursor pages; a cursor that this server did not make is refused."""
+    """Cursor pages; a size or a cursor that is none of this server's is refused."""
 
     page_size = 30
-    max_page_size = 100
-    page_size_query_param = "page_size"
+
+    def get_page_size(self, request: Request) -> int:
+        size: int = PageQuery.read(request).get("page_size", self.page_size)
+        return size
 
     def decode_cursor(self, request: Request) -> Cursor | None:
+        value = request.query_params.get(self.cursor_query_param)
         try:
+            base64.b64decode(value or "", validate=True)
             cursor = super().decode_cursor(request)
             if cursor is not None and cursor.position is not None:
                 self.check_position(str(cursor.position))
-        except (NotFound, ValidationError, ValueError, OverflowError):
-            value = request.query_params.get(self.cursor_query_param)
+        except (NotFound, ValueError, OverflowError):
             message = "Take it from `next` or `previous` of an earlier page."
             raise Invalid([FieldError("cursor", shown(value), message)]) from None
         return cursor
@@ -41,22 +59,26 @@ class Pages(CursorPagination):
         raise NotImplementedError
 
 
-class SessionPages(Pages):
+class MomentPages(Pages):
+    """Pages in the order of a time."""
+
+    def check_position(self, position: str) -> None:
+        moment = parse_datetime(position)
+        if moment is None or moment.tzinfo is None:
+            raise ValueError(position)
+        moment.astimezone(UTC)  # the first and the last day have none there: OverflowError
+
+
+class SessionPages(MomentPages):
     """Sessions, the one with the newest activity first."""
 
     ordering = ("-last_active_at", "-id")
 
-    def check_position(self, position: str) -> None:
-        DateTimeField().to_python(position)
 
-
-class ReceiptPages(Pages):
+class ReceiptPages(MomentPages):
     """Receipts, the newest first."""
 
     ordering = ("-created_at", "-id")
-
-    def check_position(self, position: str) -> None:
-        DateTimeField().to_python(position)
 
 
 class PreferencePages(Pages):
@@ -73,7 +95,7 @@ class PreferencePages(Pages):
 # --- Messages -------------------------------------------------------------------------------------
 
 
-class SeqQuery(serializers.Serializer[Any]):
+class SeqQuery(Query):
     """Which part of a conversation: at most one of `before`, `after` and `around`."""
 
     before = serializers.IntegerField(
@@ -89,13 +111,7 @@ class SeqQuery(serializers.Serializer[Any]):
 
     @classmethod
     def read(cls, request: Request) -> dict[str, int]:
-        query = cls(data=request.query_params)
-        if not query.is_valid():
-            raise Invalid(
-                FieldError(name, shown(request.query_params.get(name)), str(details[0]))
-                for name, details in query.errors.items()
-            )
-        values: dict[str, int] = query.validated_data
+        values: dict[str, int] = super().read(request)
         given = [name for name in ("before", "after", "around") if name in values]
         if len(given) > 1:
             message = "Give only one of before, after and around."

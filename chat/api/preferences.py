@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from django.db import IntegrityError
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,7 +15,7 @@ from chat import access, retention
 from chat.api import schema
 from chat.api.base import Endpoint
 from chat.api.bodies import Body, CleanText, OneLine, with_cleaned
-from chat.api.paging import PreferencePages
+from chat.api.paging import PageQuery, PreferencePages
 from chat.api.payloads import preference_payload, receipt_payload
 from chat.api.problems import Conflict, FieldError, Invalid, shown
 from chat.models import ChatSession, Tenant
@@ -45,16 +45,13 @@ class PreferenceChanges(Body):
 class PreferenceList(Endpoint):
     @extend_schema(
         operation_id="list_preferences",
-        parameters=[
-            OpenApiParameter("cursor", str, description="From `next` or `previous`."),
-            OpenApiParameter("page_size", int, description="1 to 100; 100 when absent."),
-        ],
+        parameters=[PageQuery],
         responses={200: schema.Preferences, **schema.problems(400)},
     )
     def get(self, request: Request) -> Response:
         """The asker's preferences, active, proposed and disabled, the newest first."""
         pages = PreferencePages()
-        mine = preferences.listed(self.tenant().pk, self.person.pk)
+        mine = preferences.listed(*owner_of(self))
         rows = pages.paginate_queryset(mine, request, view=self) or []
         return pages.get_paginated_response([preference_payload(row) for row in rows])
 
@@ -110,10 +107,21 @@ def require_memory(chat_session: ChatSession) -> None:
         )
 
 
-class PreferenceDetail(Endpoint):
-    def owner(self) -> tuple[int, int]:
-        return self.tenant().pk, self.person.pk
+def owner_of(view: Endpoint) -> tuple[int, int]:
+    return view.tenant().pk, view.person.pk
 
+
+def preference_for(owner: tuple[int, int], preference_id: int) -> UserPreference:
+    """One of the asker's, whatever its status; else `access.NotFound`."""
+    tenant_id, user_id = owner
+    mine = UserPreference.objects.filter(tenant_id=tenant_id, user_id=user_id)
+    found = mine.filter(pk=preference_id).first()
+    if found is None:
+        raise access.NotFound("preference")
+    return found
+
+
+class PreferenceDetail(Endpoint):
     @extend_schema(
         operation_id="change_preference",
         request=PreferenceChanges,
@@ -121,13 +129,11 @@ class PreferenceDetail(Endpoint):
     )
     def patch(self, request: Request, preference_id: int) -> Response:
         """Change the text of a preference, or disable or enable it."""
-        owner = self.owner()
+        owner = owner_of(self)
+        found = preference_for(owner, preference_id)
         body = PreferenceChanges.read(request)
         text, status = body.validated_data.get("text"), body.validated_data.get("status")
         try:
-            found = UserPreference.objects.get(
-                pk=preference_id, tenant_id=owner[0], user_id=owner[1]
-            )
             if text is not None:
                 found = preferences.edit(*owner, preference_id, text)
             if status == Status.DISABLED:
@@ -145,7 +151,7 @@ class PreferenceDetail(Endpoint):
     def delete(self, request: Request, preference_id: int) -> Response:
         """Forget a preference for good, in what was sent to models too."""
         try:
-            receipt = retention.forget_preference(*self.owner(), preference_id, **self.actor())
+            receipt = retention.forget_preference(*owner_of(self), preference_id, **self.actor())
         except UserPreference.DoesNotExist:
             raise access.NotFound("preference") from None
         return Response({"receipt": receipt_payload(receipt)})
@@ -163,7 +169,8 @@ class PreferenceAnswer(Endpoint):
     )
     def post(self, request: Request, preference_id: int) -> Response:
         """Keep or refuse a proposal. What was answered before stays as it is."""
-        owner = self.tenant().pk, self.person.pk
+        owner = owner_of(self)
+        preference_for(owner, preference_id)
         keep = AnswerBody.read(request).validated_data["keep"]
         try:
             kept = preferences.answer(*owner, preference_id, keep)

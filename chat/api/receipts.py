@@ -6,14 +6,14 @@ import uuid
 from typing import Any
 
 from django.db.models import Q, QuerySet
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chat import access
 from chat.api import schema
 from chat.api.base import Endpoint
-from chat.api.paging import ReceiptPages
+from chat.api.paging import PageQuery, ReceiptPages
 from chat.api.payloads import receipt_payload
 from chat.models import DeletionReceipt, Tenant
 
@@ -27,10 +27,7 @@ def receipts_of(person: Any, tenant: Tenant) -> QuerySet[DeletionReceipt]:
 class ReceiptList(Endpoint):
     @extend_schema(
         operation_id="list_receipts",
-        parameters=[
-            OpenApiParameter("cursor", str, description="From `next` or `previous`."),
-            OpenApiParameter("page_size", int, description="1 to 100; 30 when absent."),
-        ],
+        parameters=[PageQuery],
         responses={200: schema.Receipts, **schema.problems(400)},
     )
     def get(self, request: Request) -> Response:

@@ -40,6 +40,7 @@ MEANINGS = {
     401: "Nobody is signed in.",
     403: "The CSRF token is missing.",
     404: "There is no such thing, or it is somebody else's.",
+    406: "The answer cannot be of a type that Accept asks for; it is JSON.",
     409: "The session is not in a state for this; `code` says why.",
     413: "The body is too large.",
     415: "The content is of a type that is not taken here.",
@@ -49,13 +50,20 @@ MEANINGS = {
 }
 
 
+OF_EVERY_OPERATION = {401, 406, 429}
+OF_EVERY_BODY = {413, 415}
+
+
 def problems(*statuses: int) -> dict[tuple[int, str], Any]:
-    """The problem answers of an operation; 401 and 429 belong to every one."""
+    """The problem answers of an operation, besides those of every one and of every body."""
+    all_of_them = OF_EVERY_OPERATION | {*statuses}
+    if all_of_them & OF_EVERY_BODY:
+        all_of_them |= OF_EVERY_BODY
     return {
         (status, "application/problem+json"): OpenApiResponse(
             ProblemDocument, description=MEANINGS[status]
         )
-        for status in sorted({401, 429, *statuses})
+        for status in sorted(all_of_them)
     }
 
 

@@ -11,8 +11,7 @@ from rest_framework.response import Response
 
 from chat.api import schema
 from chat.api.base import Endpoint
-from chat.api.bodies import CleanText
-from chat.api.problems import FieldError, Invalid, shown
+from chat.api.bodies import CleanText, Query
 from chat.search import messages
 from chat.search.messages import Found
 from chat.search.snippets import snippet
@@ -21,7 +20,7 @@ from memory.words import question_tokens
 MOST_RESULTS = 50
 
 
-class SearchQuery(serializers.Serializer[Any]):
+class SearchQuery(Query):
     q = CleanText(
         allow_blank=True,
         help_text="Words in any language; each result has at least one of them nearby.",
@@ -30,17 +29,6 @@ class SearchQuery(serializers.Serializer[Any]):
     limit = serializers.IntegerField(
         required=False, min_value=1, max_value=MOST_RESULTS, default=20
     )
-
-    @classmethod
-    def read(cls, request: Request) -> dict[str, Any]:
-        query = cls(data=request.query_params)
-        if not query.is_valid():
-            raise Invalid(
-                FieldError(name, shown(request.query_params.get(name)), str(details[0]))
-                for name, details in query.errors.items()
-            )
-        values: dict[str, Any] = query.validated_data
-        return values
 
 
 class SnippetPiece(schema.Shape):

@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,7 +15,7 @@ from chat import access, events, retention
 from chat.api import schema
 from chat.api.base import Endpoint
 from chat.api.bodies import MAX_INTEGER, Body, OneLine, with_cleaned
-from chat.api.paging import SessionPages
+from chat.api.paging import PageQuery, SessionPages
 from chat.api.payloads import receipt_payload, session_payload
 from chat.api.problems import Conflict, FieldError, Invalid, shown
 from chat.models import Assistant, ChatSession
@@ -53,10 +53,7 @@ class SessionChanges(Body):
 class SessionList(Endpoint):
     @extend_schema(
         operation_id="list_sessions",
-        parameters=[
-            OpenApiParameter("cursor", str, description="From `next` or `previous`."),
-            OpenApiParameter("page_size", int, description="1 to 100; 30 when absent."),
-        ],
+        parameters=[PageQuery],
         responses={200: schema.Sessions, **schema.problems(400)},
     )
     def get(self, request: Request) -> Response:

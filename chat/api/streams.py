@@ -28,7 +28,8 @@ from chat.api.bodies import Body, with_cleaned
 from chat.api.orders import EditOrder, SendOrder, StopOrder, TurnOrder
 from chat.hops import hop
 from chat.limits import count_in_minute
-from chat.turns import Order, Refused
+from chat.models import ChatMessage, ChatTurn
+from chat.turns import Kind, Order, Refused
 
 HEARTBEAT_SECONDS = 15.0  # proxies close what is silent for a minute
 EVENT_STREAM = "text/event-stream"
@@ -147,19 +148,42 @@ class MessageEdit(TurnStarter):
         self, request: Request, session_id: uuid.UUID, message_id: uuid.UUID
     ) -> HttpResponseBase:
         """Store another wording beside an earlier message and answer it."""
-        chat_session = await sync_to_async(self.chat_session)(session_id)
+        await sync_to_async(self.own_message)(session_id, message_id)
         body = EditOrder.read(request)
         order = Order(
             "edit",
-            chat_session.pk,
+            session_id,
             body.client(request),
             text=frames.message_text(body.validated_data["text"]),
             message=message_id,
         )
         return await self.answer(order, body)
 
+    def own_message(self, session_id: uuid.UUID, message_id: uuid.UUID) -> ChatMessage:
+        """Looked for before the body is: a wrong body tells nothing of what is not the asker's."""
+        chat_session = self.chat_session(session_id)
+        try:
+            return access.own_message(chat_session, message_id)
+        except access.NotFound:
+            detail = f"There is no message {message_id} of yours here."
+            raise Refused("no_such_message", detail) from None
 
-class TurnRetry(TurnStarter):
+
+class TurnAgain(TurnStarter):
+    """Answers the input of a turn once more."""
+
+    kind: Kind
+
+    async def again(self, session_id: uuid.UUID, turn_id: uuid.UUID) -> HttpResponseBase:
+        turn = await sync_to_async(find_turn)(self, session_id, turn_id)
+        body = TurnOrder.read(self.request)
+        order = Order(self.kind, session_id, body.client(self.request), turn=turn.pk)
+        return await self.answer(order, body)
+
+
+class TurnRetry(TurnAgain):
+    kind = "retry"
+
     @extend_schema(
         operation_id="retry_turn",
         parameters=[IDEMPOTENCY_KEY],
@@ -170,10 +194,12 @@ class TurnRetry(TurnStarter):
         self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID
     ) -> HttpResponseBase:
         """Answer the input of a failed, interrupted or stopped turn again."""
-        return await self.answer(*await again(self, "retry", session_id, turn_id))
+        return await self.again(session_id, turn_id)
 
 
-class TurnRegenerate(TurnStarter):
+class TurnRegenerate(TurnAgain):
+    kind = "regenerate"
+
     @extend_schema(
         operation_id="regenerate_turn",
         parameters=[IDEMPOTENCY_KEY],
@@ -184,18 +210,10 @@ class TurnRegenerate(TurnStarter):
         self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID
     ) -> HttpResponseBase:
         """Answer the input of a turn once more; the earlier answer stays beside it."""
-        return await self.answer(*await again(self, "regenerate", session_id, turn_id))
+        return await self.again(session_id, turn_id)
 
 
-async def again(
-    view: TurnStarter, kind: Any, session_id: uuid.UUID, turn_id: uuid.UUID
-) -> tuple[Order, Body]:
-    turn = await sync_to_async(find_turn)(view, session_id, turn_id)
-    body = TurnOrder.read(view.request)
-    return Order(kind, session_id, body.client(view.request), turn=turn.pk), body
-
-
-def find_turn(view: Endpoint, session_id: uuid.UUID, turn_id: uuid.UUID) -> Any:
+def find_turn(view: Endpoint, session_id: uuid.UUID, turn_id: uuid.UUID) -> ChatTurn:
     return access.turn_for(view.chat_session(session_id), turn_id)
 
 

@@ -14,8 +14,7 @@ from rest_framework.response import Response
 from chat import access, events, records
 from chat.api import schema
 from chat.api.base import Endpoint
-from chat.api.bodies import MAX_INTEGER
-from chat.api.problems import FieldError, Invalid, shown
+from chat.api.bodies import MAX_INTEGER, Query
 from chat.models import ChatTurn, ContextRecord
 
 OPERATOR_KIND = "prompt"  # its text is the operator's, and not for users
@@ -31,7 +30,7 @@ class TurnDetail(Endpoint):
         return Response(events.turn_payload(turn, answers, feedback))
 
 
-class AttemptQuery(serializers.Serializer[Any]):
+class AttemptQuery(Query):
     attempt = serializers.IntegerField(
         required=False,
         min_value=1,
@@ -49,7 +48,7 @@ class TurnContext(Endpoint):
     def get(self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID) -> Response:
         """What a request of the turn held, part by part, and what was left out and why."""
         turn = access.turn_for(self.chat_session(session_id), turn_id)
-        record = find_record(turn, attempt_in(request))
+        record = find_record(turn, AttemptQuery.read(request).get("attempt"))
         rebuilt = records.rebuild(record)
         return Response(
             {
@@ -59,15 +58,6 @@ class TurnContext(Endpoint):
                 "proof": rebuilt.proof,
             }
         )
-
-
-def attempt_in(request: Request) -> int | None:
-    query = AttemptQuery(data=request.query_params)
-    if not query.is_valid():
-        value = shown(request.query_params.get("attempt"))
-        raise Invalid([FieldError("attempt", value, "Give a number from 1 on.")])
-    attempt: int | None = query.validated_data.get("attempt")
-    return attempt
 
 
 def find_record(turn: ChatTurn, attempt: int | None) -> ContextRecord:

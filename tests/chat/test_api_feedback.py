@@ -79,3 +79,12 @@ def test_nobody_else_rates_it(turn: ChatTurn) -> None:
     assert (foreign.status_code, foreign.json()) == (404, unknown.json())
     assert Api(stranger).delete(path(turn)).status_code == 404
     assert not Feedback.objects.exists()
+
+
+@pytest.mark.parametrize("body", [{}, {"value": 7}, {"nonsense": 1}, []])
+def test_a_wrong_body_for_somebody_elses_turn_tells_nothing(turn: ChatTurn, body: Any) -> None:
+    bob = Api(builders.user("bob"))
+    nowhere = f"/sessions/{turn.chat_session_id}/turns/{uuid.uuid4()}/feedback/"
+    answers = [bob.send("put", each, body) for each in (path(turn), nowhere)]
+    assert [each.status_code for each in answers] == [404, 404]
+    assert answers[0].content == answers[1].content

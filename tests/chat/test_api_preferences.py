@@ -332,3 +332,13 @@ def test_nobody_answers_or_deletes_for_somebody_else_and_cannot_tell(api: Api, a
     assert [status for status, _ in answers[0][1]] == [404, 404]
     theirs.refresh_from_db()
     assert theirs.status == "proposed"
+
+
+@pytest.mark.parametrize("body", [{}, {"keep": 7}, {"status": "x"}, {"nonsense": 1}, []])
+def test_a_wrong_body_for_somebody_elses_preference_tells_nothing(api: Api, body: Any) -> None:
+    pk = write(api, key="mine").json()["id"]
+    bob = Api(builders.user("bob"))
+    for path, send in (("", bob.patch), ("answer/", bob.post)):
+        answers = [send(f"/preferences/{each}/{path}", body) for each in (pk, pk + 1000)]
+        assert [each.status_code for each in answers] == [404, 404]
+        assert answers[0].content == answers[1].content

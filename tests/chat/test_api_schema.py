@@ -32,9 +32,11 @@ def test_every_operation_has_a_name_a_text_and_its_problems(description: Any) ->
         for method, operation in operations.items():
             assert operation["description"], (method, path)
             assert "_" in operation["operationId"], (method, path)
-            for status in ("401", "429"):
+            for status in ("401", "406", "429"):
                 answers = operation["responses"][status]["content"]
                 assert list(answers) == ["application/problem+json"], (method, path)
+            if "requestBody" in operation:
+                assert {"400", "413", "415"} <= set(operation["responses"]), (method, path)
             if method != "get":
                 assert "403" in operation["responses"], (method, path)
 

@@ -153,6 +153,10 @@ def test_the_list_costs_the_same_number_of_queries_for_one_session_and_for_thirt
         "cD0lMDA=",
         "好",
         "Y" * 100_000,
+        "%%%",
+        "cD0yMDI2LTAxLTAx",
+        "cD0wMDAxLTAxLTAxVDAwOjAwOjAwJTJCMTA6MDA=",  # 0001-01-01T00:00:00+10:00
+        "cD05OTk5LTEyLTMxVDIzOjU5OjU5LTEwOjAw",  # 9999-12-31T23:59:59-10:00
     ],
 )
 def test_a_cursor_of_ones_own_making_is_refused(api: Api, cursor: str) -> None:
@@ -161,9 +165,22 @@ def test_a_cursor_of_ones_own_making_is_refused(api: Api, cursor: str) -> None:
     assert message == "Take it from `next` or `previous` of an earlier page."
 
 
+@pytest.mark.parametrize("path", ["/sessions/", "/preferences/", "/receipts/"])
+@pytest.mark.parametrize("size", ["x", "0", "-1", "1.5", "101", "9" * 30, "\0"])
+def test_a_size_that_is_none_is_refused(api: Api, path: str, size: str) -> None:
+    value, message = field_errors(api.get(path, page_size=size))["page_size"]
+    assert (value or "", bool(message)) == (size.replace("\0", ""), True)
+
+
 def test_pages_are_never_longer_than_a_hundred(api: Api, alice: Any) -> None:
     make_sessions(alice, 101)
-    assert len(api.get("/sessions/", page_size=5000).json()["results"]) == 100
+    assert len(api.get("/sessions/", page_size=100).json()["results"]) == 100
+
+
+def test_a_format_in_the_address_is_ignored_and_one_in_the_header_heard(api: Api) -> None:
+    assert api.get("/sessions/", format="x").status_code == 200
+    refused = api.client.get(f"{ROOT}/sessions/", headers={"Accept": "image/png"})
+    assert (refused.status_code, refused.json()["status"]) == (406, 406)
 
 
 # --- Creating -------------------------------------------------------------------------------------

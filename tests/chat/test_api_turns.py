@@ -296,8 +296,8 @@ async def test_a_message_that_is_not_there_is_neither_edited_nor_shown(
     )
     for message_id in (foreign.pk, uuid.uuid4()):
         path_ = f"/sessions/{chat_session.pk}/messages/{message_id}"
-        edited = await api.post(f"{path_}/edit/", {"text": "x", "client_id": fresh_id()})
-        assert code(edited) == (404, "no_such_message")
+        for body in ({"text": "x", "client_id": fresh_id()}, {}, {"text": 5}, {"nonsense": 1}):
+            assert code(await api.post(f"{path_}/edit/", body)) == (404, "no_such_message")
         assert code(await api.post(f"{path_}/select/", {})) == (404, "no_such_message")
     assert await stored() == [("user", "theirs", True)]
 
