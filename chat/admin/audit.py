@@ -21,6 +21,7 @@ from chat.admin.filters import DateRangeFilter, TextFilter
 from chat.admin.lists import NOTHING, LargeList
 from chat.admin.scope import Scoped, user_ids
 from chat.models import AuditEvent
+from memory.text import clean, clean_data
 
 OBJECT_TYPES = (
     "session",
@@ -55,8 +56,8 @@ def note(
         object_type=object_type,
         object_id=str(object_id),
         count=count,
-        filter=dict(filter or {}),
-        reason=reason[:500],
+        filter=clean_data(dict(filter or {})),
+        reason=clean(reason)[:500],
         ip=address_of(request),
     )
 

@@ -55,6 +55,11 @@ def source_of(name: str) -> Source:
     return source
 
 
+def page_of(name: str) -> admin.ModelAdmin:
+    """The admin's page of the list."""
+    return admin.site._registry[source_of(name).model]
+
+
 def offered(request: HttpRequest, name: str) -> dict[str, Selection]:
     """By kind: what the list at this address can be exported as, without text."""
     source = source_of(name)

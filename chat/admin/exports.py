@@ -13,6 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -37,7 +38,7 @@ from chat.admin import audit, export_selections
 from chat.admin.base import ReadOnly, badge, link, moment
 from chat.admin.content import GuardedContent
 from chat.admin.export_form import ExportForm, download, shown, streamed
-from chat.admin.lists import LargeList, by_id, count_of
+from chat.admin.lists import LargeList, by_id, count_of, unknown_filter
 from chat.admin.scope import Scoped
 from chat.models import ExportJob
 from chat.transfer import export_files, export_jobs
@@ -113,6 +114,8 @@ class ExportJobAdmin(ReadOnly, GuardedContent, Scoped, LargeList):
             offered = export_selections.offered(request, source)
         except IncorrectLookupParameters:
             return HttpResponseRedirect(reverse(f"admin:chat_{source}_changelist"))
+        except DisallowedModelAdminLookup:
+            return unknown_filter(export_selections.page_of(source), request)
         if not offered:
             raise PermissionDenied
         limit = settings.CHAT_EXPORT_ROWS_INLINE + 1

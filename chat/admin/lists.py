@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.core.paginator import Paginator
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.template.response import TemplateResponse
 from django.utils.functional import cached_property
 from django.utils.translation import ngettext
 
-from memory.text import clean
+from memory.text import NUL, clean
 
 COUNTED = 10_000
 NOTHING = Q(pk__in=[])
@@ -69,6 +72,19 @@ class LargeList(admin.ModelAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return IndexedChangeList
 
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        try:
+            return super().changelist_view(request, extra_context)
+        except DisallowedModelAdminLookup:
+            return unknown_filter(self, request)
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """PostgreSQL takes no NUL: the address is cleaned before anything is asked with it."""
+        request.GET = without_nul(request.GET)  # type: ignore[assignment]
+        return super().get_changelist_instance(request)
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
@@ -86,7 +102,11 @@ class LargeList(admin.ModelAdmin):
     ) -> HttpResponse | None:
         """Only the rows that were ticked: an action never reaches across pages."""
         ticked = request.POST.getlist(ACTION_CHECKBOX_NAME)
-        queryset = queryset.filter(pk__in=ticked)
+        kind = _kind_of_key(self.model._meta.pk)
+        known = [each for each in ticked if _as_key(each, kind) is not None]
+        request.POST = request.POST.copy()  # type: ignore[assignment]
+        request.POST.setlist(ACTION_CHECKBOX_NAME, known)  # type: ignore[attr-defined]
+        queryset = queryset.filter(pk__in=known)
         if ticked and not queryset.exists():
             gone = f"None of the {self.opts.verbose_name_plural} that were chosen is in this list."
             self.message_user(request, gone, messages.WARNING)
@@ -99,11 +119,15 @@ def by_id(model: type[Model], term: str, *relations: str) -> Q:
     found = NOTHING
     for name in ("pk", *relations):
         field = model._meta.pk if name == "pk" else model._meta.get_field(name)
-        kind = field.related_model._meta.pk if field.is_relation else field  # type: ignore[union-attr]
-        value = _as_key(term, kind.get_internal_type())
+        value = _as_key(term, _kind_of_key(field))
         if value is not None:
             found |= Q(**{name: value})
     return found
+
+
+def _kind_of_key(field: Any) -> str:
+    """What a key of this field is; of a relation, what the key of the other row is."""
+    return str((field.related_model._meta.pk if field.is_relation else field).get_internal_type())
 
 
 def _as_key(term: str, kind: str) -> uuid.UUID | int | None:
@@ -125,3 +149,25 @@ def count_of(number: int, singular: str, plural: str) -> str:
 def counted(rows: QuerySet[Any]) -> int:
     """How many rows there are, counted to COUNTED + 1 at most."""
     return rows.order_by().values("pk")[: COUNTED + 1].count()
+
+
+def without_nul(query: QueryDict) -> QueryDict:
+    """What an address asks, as every engine can be asked it."""
+    if not any(NUL in value for _, values in query.lists() for value in values):
+        return query
+    cleaned = QueryDict(mutable=True)
+    for name, values in query.lists():
+        cleaned.setlist(clean(name), [clean(value) for value in values])
+    return cleaned
+
+
+def unknown_filter(page: admin.ModelAdmin, request: HttpRequest) -> HttpResponse:
+    """A page for an address that asks of a list what it does not answer."""
+    context = {
+        **page.admin_site.each_context(request),
+        "opts": page.opts,
+        "title": "There is no such filter",
+    }
+    request.current_app = page.admin_site.name  # type: ignore[attr-defined]
+    status = HTTPStatus.BAD_REQUEST
+    return TemplateResponse(request, "admin/unknown_filter.html", context, status=status)

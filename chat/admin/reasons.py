@@ -18,8 +18,15 @@ from django.utils.timezone import localtime
 
 from chat.access import may_read_content
 from chat.models import AuditEvent
+from memory.text import one_line
 
 GIVEN = "read.reason"
+LENGTH = 500
+
+
+def given(request: HttpRequest) -> str:
+    """The reason that a form was sent with, as every engine can store it; "" for none."""
+    return one_line(request.POST.get("reason", ""))[:LENGTH]
 
 
 def is_missing(user: Any, session_id: uuid.UUID | None) -> bool:

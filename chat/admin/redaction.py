@@ -15,10 +15,9 @@ from django.utils.safestring import SafeString
 
 from chat import leases, retention
 from chat.access import address_of
+from chat.admin import reasons
 from chat.admin.lists import count_of
 from chat.models import ChatMessage
-
-REASON_LENGTH = 500
 
 
 def may_redact(request: HttpRequest) -> bool:
@@ -48,7 +47,7 @@ class RedactPage(admin.ModelAdmin):
         message = self.get_object(request, object_id)
         if message is None:
             raise Http404("There is no such message.")
-        reason = request.POST.get("reason", "").strip()[:REASON_LENGTH]
+        reason = reasons.given(request)
         if request.method == "POST" and reason:
             self.redact(request, message, reason, with_answers="answers" in request.POST)
             back = reverse("admin:chat_chatmessage_change", args=[message.pk])

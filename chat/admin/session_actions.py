@@ -18,7 +18,7 @@ from django.template.response import TemplateResponse
 
 from chat import leases, retention
 from chat.access import address_of
-from chat.admin import audit
+from chat.admin import audit, reasons
 from chat.admin.lists import count_of
 from chat.models import ChatSession
 
@@ -212,7 +212,7 @@ class SessionActions(admin.ModelAdmin):
         deed: Deed,
         do: Callable[[ChatSession, str], None],
     ) -> None:
-        reason = request.POST.get("reason", "").strip()[:500]
+        reason = reasons.given(request)
         done, refused = 0, []
         for chat_session in chosen:
             try:

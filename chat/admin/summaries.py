@@ -120,12 +120,12 @@ class ConversationSummaryAdmin(RecordedReads, ReadOnly, ChatAdmin):
         self, request: HttpRequest, rows: QuerySet[ConversationSummary]
     ) -> HttpResponse | None:
         """On a second page, with a reason."""
-        if "reason" not in request.POST:
+        reason = reasons.given(request)
+        if not reason:
             return self._ask_to_delete(request, rows)
         gone = 0
         for session_id in _sessions(rows):
             count = summarising.delete(session_id)
-            reason = request.POST["reason"].strip()
             audit.note(request, "summary.delete", "session", session_id, count=count, reason=reason)
             gone += count
         self.message_user(request, f"Deleted {count_of(gone, 'version', 'versions')}.")
@@ -142,6 +142,7 @@ class ConversationSummaryAdmin(RecordedReads, ReadOnly, ChatAdmin):
             "title": "Delete summaries",
             "chosen": list(rows.values_list("pk", flat=True)),
             "counts": [("sessions", len(sessions)), ("versions", of.count())],
+            "was_empty": "reason" in request.POST,
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/memory/summaries_delete.html", context)

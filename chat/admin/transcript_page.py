@@ -18,9 +18,7 @@ from chat.admin.base import REVIEW_BADGES, badge, short
 from chat.admin.content import why_hidden
 from chat.admin.remark_form import NOTE_LENGTH, SCORE_NAME, RemarkForm
 from chat.models import ChatSession, ReviewScore, ReviewTag
-from memory.text import one_line
 
-REASON_LENGTH = 500
 FEW = 100  # tags and names of scores that are suggested
 
 
@@ -82,7 +80,7 @@ class TranscriptPages(admin.ModelAdmin):
     def reason_view(self, request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
         """Asks why, and leads on to what was to be read."""
         chat_session = self.opened(request, session_id)
-        text = one_line(request.POST.get("reason", ""))[:REASON_LENGTH]
+        text = reasons.given(request)
         if text:
             audit.note(request, reasons.GIVEN, "session", chat_session.pk, reason=text)
             return HttpResponseRedirect(reasons.way_back(request, session_id))
