@@ -19,8 +19,9 @@ from django.conf import settings
 from django.db.models import Count, F
 from redis.exceptions import RedisError
 
-from chat import attachments, rendering, temporary
+from chat import attachments, rendering, siblings, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn, Feedback
+from chat.siblings import Siblings
 from memory.blocks import PreferenceText
 from memory.messages import ToolCall
 from memory.models import UserPreference
@@ -157,7 +158,9 @@ def message_html(message: ChatMessage) -> str:
     return rendering.render_plain(text)
 
 
-def message_payload(message: ChatMessage, turn: Frame | None = None) -> Frame:
+def message_payload(
+    message: ChatMessage, turn: Frame | None = None, places: Siblings = siblings.NONE
+) -> Frame:
     """A message as sockets and REST show it, with `turn_payload` of the turn it belongs to."""
     return {
         "id": str(message.pk),
@@ -175,6 +178,8 @@ def message_payload(message: ChatMessage, turn: Frame | None = None) -> Frame:
         "created_at": message.created_at.isoformat(),
         "token_count": message.token_count,
         "attachments": attachments.described(message.parts),
+        "siblings": places.beside(message),
+        "continuations": places.hidden_after(message),
         "turn": turn,
     }
 
@@ -193,14 +198,14 @@ def message_payloads(messages: list[ChatMessage]) -> list[Frame]:
         count[turn.input_id] = count.get(turn.input_id, 0) + 1
 
     ratings = feedback_of(by_id)
+    places = siblings.of(messages)
 
     def payload(message: ChatMessage) -> Frame:
         turn = by_id.get(message.turn_id) if message.turn_id else newest.get(message.pk)
         if turn is None:
-            return message_payload(message)
-        return message_payload(
-            message, turn_payload(turn, count[turn.input_id], ratings.get(turn.pk))
-        )
+            return message_payload(message, None, places)
+        shown = turn_payload(turn, count[turn.input_id], ratings.get(turn.pk))
+        return message_payload(message, shown, places)
 
     return [payload(message) for message in messages]
 
@@ -227,6 +232,7 @@ def accepted(turn: ChatTurn, message: ChatMessage, notes: Sequence[str] = ()) ->
             "created_at": message.created_at.isoformat(),
             "token_count": message.token_count,
             "attachments": attachments.described(message.parts),
+            "siblings": siblings.of_new(message).beside(message),
         },
         "notes": list(notes),
     }
@@ -234,7 +240,7 @@ def accepted(turn: ChatTurn, message: ChatMessage, notes: Sequence[str] = ()) ->
 
 def accepted_again(turn_id: uuid.UUID) -> Frame | None:
     """`turn.accepted` of a turn that began earlier."""
-    turn = ChatTurn.objects.filter(pk=turn_id).select_related("input").first()
+    turn = ChatTurn.objects.filter(pk=turn_id).select_related("input__parent").first()
     if turn is None:
         return None
     temporary.fill([turn.input])
@@ -251,11 +257,12 @@ def ended(turn_id: uuid.UUID) -> Frame | None:
     temporary.fill(rows)
     answer = rows.pop() if rows and not (rows[-1].tool_calls or rows[-1].tool_call_id) else None
     payload = turn_payload(turn, answers)
+    places = siblings.of([*rows, *([answer] if answer else [])]) if answers > 1 else siblings.NONE
     return {
         "type": f"turn.{turn.status}",
         "turn": str(turn.pk),
-        "message": message_payload(answer, payload) if answer is not None else None,
-        "steps": [message_payload(row) for row in rows],
+        "message": message_payload(answer, payload, places) if answer is not None else None,
+        "steps": [message_payload(row, None, places) for row in rows],
         "error": payload["error"],
         "summary": payload,
     }

@@ -64,4 +64,5 @@ class BranchSelect(Endpoint):
         head = str(branches.select(chat_session.pk, message_id))
         frame = events.session_updated(chat_session, head=head)
         events.publish_from_thread(chat_session.pk, frame)
-        return Response({"head": head})
+        chosen = access.path_messages(chat_session).filter(pk=message_id)
+        return Response({"head": head, "seq": chosen.values_list("seq", flat=True).first()})

@@ -203,6 +203,14 @@ class Message(Shape):
     created_at = serializers.DateTimeField()
     token_count = serializers.IntegerField(allow_null=True)
     attachments = Attachment(many=True)
+    siblings = serializers.ListField(
+        child=serializers.UUIDField(),
+        help_text="What stands in its place on one branch or another, itself too, by seq.",
+    )
+    continuations = serializers.ListField(
+        child=serializers.UUIDField(),
+        help_text="What follows it on other branches, where the one that is shown ends at it.",
+    )
     turn = Turn(allow_null=True, help_text="That made it; of an input: its newest.")
 
 
@@ -214,6 +222,9 @@ class Messages(Shape):
 
 class Head(Shape):
     head = serializers.UUIDField(help_text="The newest message of the branch that is shown now.")
+    seq = serializers.IntegerField(
+        allow_null=True, help_text="Of the chosen message; null: it was deleted meanwhile."
+    )
 
 
 class FinishedTurn(Turn, Cleaned):

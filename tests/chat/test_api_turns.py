@@ -310,9 +310,45 @@ async def test_the_branch_through_a_message_is_shown_again(
     await again(api, chat_session, "regenerate", first)
     path_ = f"/sessions/{chat_session.pk}/messages/"
     selected = await api.post(f"{path_}{first['message']['id']}/select/", {})
-    assert (selected.status_code, selected.json()) == (200, {"head": first["message"]["id"]})
+    chosen = {"head": first["message"]["id"], "seq": first["message"]["seq"]}
+    assert (selected.status_code, selected.json()) == (200, chosen)
     shown = (await api.get(path_)).json()["results"]
     assert [row["content"] for row in shown] == ["Hi", "first"]
+
+
+async def test_every_message_names_what_stands_in_its_place(
+    api: AsyncApi, chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    fake_endpoint.replies(answer("one"), answer("two"), answer("three"))
+    first = await sent(api, chat_session, "frist")
+    assert first["message"]["siblings"] == [first["message"]["id"]]
+    second = (await again(api, chat_session, "regenerate", first)).json()
+    answers = [first["message"]["id"], second["message"]["id"]]
+    assert second["message"]["siblings"] == answers
+    path_ = f"/sessions/{chat_session.pk}/messages/"
+    edit = f"{path_}{first['input']}/edit/"
+    body = {"text": "first", "client_id": fresh_id()}
+    frames = await whole(await api.post(edit, body, Accept="text/event-stream"))
+    accepted = dict(frames)["turn.accepted"]["message"]
+    wordings = [first["input"], accepted["id"]]
+    assert accepted["siblings"] == wordings
+    shown = (await api.get(path_)).json()["results"]
+    assert [row["siblings"] for row in shown] == [wordings, [shown[1]["id"]]]
+    await api.post(f"{path_}{answers[0]}/select/", {})
+    shown = (await api.get(path_)).json()["results"]
+    assert [row["siblings"] for row in shown] == [wordings, answers]
+    assert [row["continuations"] for row in shown] == [[], []]
+
+
+async def test_what_a_failed_answer_took_the_place_of_is_still_named(
+    api: AsyncApi, chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    fake_endpoint.replies(answer("one"), failure(400))
+    first = await sent(api, chat_session)
+    failed = (await again(api, chat_session, "regenerate", first)).json()
+    assert (failed["status"], failed["message"]) == ("failed", None)
+    shown = (await api.get(f"/sessions/{chat_session.pk}/messages/")).json()["results"]
+    assert [row["continuations"] for row in shown] == [[first["message"]["id"]]]
 
 
 async def test_no_branch_is_chosen_while_a_turn_runs(
