@@ -1,5 +1,9 @@
 """What a person had deleted, as keyed hashes: enough to know it again, and not to read it.
 
+It is known by its key, its text, each telling word of its text, the words that were quoted and the
+message that it came from. Words count because a model may call the same thing by another key, and
+say it in other words, when it finds it in another old message.
+
 A hash is bound to its tenant and user, so equal texts of two people cannot be told to be equal.
 Another CHAT_PROOF_KEY knows nothing of what was forgotten under the old one.
 """
@@ -20,8 +24,12 @@ from django.utils import timezone
 
 from memory.models import ForgottenPreference, UserPreference
 from memory.text import folded_key
+from memory.words import question_tokens
 
 Kind = ForgottenPreference.Kind
+
+MOST_WORDS = 60
+"""So many words of a text are kept at most, the longest ones."""
 
 _WORDS = re.compile(r"\w+")
 
@@ -60,12 +68,13 @@ def is_forgotten(
     quote: str,
     source_session: uuid.UUID | None,
     source_seq: int | None,
-    said_at: datetime,
+    said_at: datetime | None,
 ) -> bool:
     """Whether a candidate is something that its person had deleted.
 
-    It is if it comes from the very message, or if its key, text or quote was deleted after it was
-    said. What is said anew after the deletion is not.
+    It is if it comes from the very message, or if its key, quote or any telling word of its text
+    was deleted after it was said. What is said anew after the deletion is not. None: nobody knows
+    when it was said (it was imported), so it may have been before.
     """
     hashes = _hashes(
         tenant_id,
@@ -80,7 +89,7 @@ def is_forgotten(
         tenant_id=tenant_id, user_id=user_id, digest__in=[digest for _, digest in hashes]
     )
     return any(
-        kind == Kind.SOURCE or said_at <= forgotten_at
+        kind == Kind.SOURCE or said_at is None or said_at <= forgotten_at
         for kind, forgotten_at in known.values_list("kind", "forgotten_at")
     )
 
@@ -100,6 +109,8 @@ def _hashes(
     def values() -> Iterator[tuple[str, object]]:
         yield Kind.KEY, folded_key(key)
         yield Kind.TEXT, _words(text)
+        for word in _telling(text):
+            yield Kind.TEXT, ["word", word]
         if quote:
             yield Kind.QUOTE, _words(quote)
         if source_session is not None and source_seq is not None:
@@ -112,6 +123,11 @@ def _words(text: str) -> str:
     """A text as texts are compared here: its words, without regard to case and punctuation."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(_WORDS.findall(folded)) or folded_key(text)
+
+
+def _telling(text: str) -> list[str]:
+    """The words of a text that say what it is about; pairs of characters in unspaced scripts."""
+    return sorted(question_tokens(text), key=len, reverse=True)[:MOST_WORDS]
 
 
 def _digest(value: list[object]) -> str:

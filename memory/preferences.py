@@ -299,7 +299,8 @@ def delete(tenant_id: int, user_id: int, preference_id: int, *, offer_older: boo
     """Delete the row and what it superseded, which nobody could find any more; how many went.
 
     Keyed hashes of what went stay, so that it is not taken from old messages again. With
-    `offer_older`, for a row that goes because its source goes, what it superseded is proposed.
+    `offer_older`, for a row that goes because its source goes, what it superseded is proposed; or
+    is superseded by what had replaced the row, where something had.
     """
     mine = _of(tenant_id, user_id)
 
@@ -307,12 +308,22 @@ def delete(tenant_id: int, user_id: int, preference_id: int, *, offer_older: boo
         gone = with_superseded(tenant_id, user_id, preference_id)
         if offer_older:
             gone = [preference_id]
-            offered = mine.filter(_not_expired(), superseded_by=preference_id)
-            offered.update(status=Status.PROPOSED, superseded_by=None, updated_at=timezone.now())
+            _offer_older(mine, mine.get(pk=preference_id))
         forgotten.note(mine.filter(pk__in=gone))
         return mine.filter(pk__in=gone).delete()[0]
 
     return _alone(user_id, write)
+
+
+def _offer_older(mine: QuerySet[UserPreference], row: UserPreference) -> None:
+    """Propose what `row` superseded, unless a newer one stands in its place all the same."""
+    older = mine.filter(superseded_by=row)
+    if row.status == Status.SUPERSEDED:
+        older.update(superseded_by=row.superseded_by_id)
+        return
+    older.filter(_not_expired()).update(
+        status=Status.PROPOSED, superseded_by=None, updated_at=timezone.now()
+    )
 
 
 def with_superseded(tenant_id: int, user_id: int, preference_id: int) -> list[int]:

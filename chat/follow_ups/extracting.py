@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from chat import dues, events
 from chat.dues import Claim, Kind
@@ -22,7 +23,7 @@ from chat.follow_ups.answers import Rejected, json_object
 from chat.follow_ups.branch import Branch, lock, session_of
 from chat.follow_ups.calls import Question, ask, room_for_data
 from chat.hops import hop
-from chat.models import ChatMessage, ChatSession
+from chat.models import ChatMessage, ChatSession, ChatTurn
 from chat.turns import policies
 from memory import preferences
 from memory.blocks import PreferenceText
@@ -47,7 +48,8 @@ class Said:
 
     seq: int
     text: str
-    at: datetime
+    at: datetime | None
+    """None: it was imported, and was said at some time before."""
 
 
 @dataclass(frozen=True)
@@ -133,13 +135,15 @@ def _messages(
     said: list[Said] = []
     told: list[dict[str, Any]] = []
     left = limit
-    for row in rows.exclude(content="").order_by("seq")[:PAGE]:
+    asked = ChatTurn.objects.filter(input=OuterRef("pk"))
+    rows = rows.exclude(content="").annotate(was_said_here=Exists(asked))
+    for row in rows.order_by("seq")[:PAGE]:
         text = row.content or ""
         cost = count_text(text, encoding) + ENTRY_TOKENS
         if said and cost > left:
             break
         shown = shortened(text, limit, encoding) if cost > limit else text
-        said.append(Said(row.seq, text, row.created_at))
+        said.append(Said(row.seq, text, row.created_at if row.was_said_here else None))
         told.append({"seq": row.seq, "text": shown})
         left -= cost
     return tuple(said), told
@@ -170,8 +174,7 @@ def _candidate(
         return None
     if any(holds_secret(each) or REASONING.search(each) for each in (key, text, quote)):
         return None
-    named = folded_key(_text(value.get("replaces")))
-    replaced = next((each for each in active if folded_key(each.key) == named), None)
+    replaced = _known_as(_text(value.get("replaces")), active) or _known_as(key, active)
     return Candidate(
         key=replaced.key if replaced is not None else key,
         text=text,
@@ -180,6 +183,11 @@ def _candidate(
         replaces=replaced,
         confidence=_confidence(value.get("confidence")),
     )
+
+
+def _known_as(key: str, active: Sequence[PreferenceText]) -> PreferenceText | None:
+    """What is active under a key, in whichever scope: the new statement takes its place there."""
+    return next((each for each in active if folded_key(each.key) == folded_key(key)), None)
 
 
 def _text(value: Any) -> str:

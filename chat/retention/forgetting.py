@@ -115,11 +115,14 @@ def drop_memory(session_id: uuid.UUID) -> Gone:
 
 
 def delete_preferences_from(chat_session: ChatSession, unwanted: set[int]) -> Gone:
-    """Delete preferences with their source; what they had replaced is offered again."""
-    found = preferences_from(chat_session).filter(pk__in=unwanted).values_list("pk", flat=True)
+    """Delete preferences with their source, and what they had replaced that came from it too; what
+    came from elsewhere is offered again."""
     owner = chat_session.tenant_id, chat_session.user_id
-    taken = [drop_preference(*owner, each, offer_older=True) for each in list(found)]
-    return sum(taken, Gone())
+    wanted = preferences_from(chat_session).filter(pk__in=unwanted).values_list("pk", flat=True)
+    ids = {older for each in wanted for older in preferences.with_superseded(*owner, each)}
+    rows = UserPreference.objects.filter(pk__in=ids, source_session=chat_session).order_by("pk")
+    oldest_first = list(rows.values_list("pk", flat=True))
+    return sum((drop_preference(*owner, each, offer_older=True) for each in oldest_first), Gone())
 
 
 # --- Everything that is remembered of a person ----------------------------------------------------

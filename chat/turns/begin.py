@@ -60,7 +60,17 @@ def _begin(order: Order, passages: References) -> Begun:
     )
     placed = inputs.place(order, chat_session)
     turn = _create_turn(order, turn_id, chat_session, placed.message)
-    return requests.prepare(chat_session, turn, placed, passages)
+    begun = requests.prepare(chat_session, turn, placed, passages)
+    if not begun.memory.policy.enabled:
+        _leave_unsearched(order.session_id, placed.message.seq)
+    return begun
+
+
+def _leave_unsearched(session_id: uuid.UUID, seq: int) -> None:
+    """What is said while memory is off is not searched for preferences, when it is on again
+    neither."""
+    row = ChatSession.objects.filter(pk=session_id, extracted_through__lt=seq)
+    row.update(extracted_through=seq)
 
 
 def _take(order: Order, turn_id: uuid.UUID) -> None:

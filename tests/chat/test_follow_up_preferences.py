@@ -9,15 +9,16 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.conf import LazySettings
 
-from chat import dues, llm, retention
+from chat import dues, llm, retention, transfer
 from chat.follow_ups import prompts
 from chat.models import Assistant, ChatMessage, ChatSession, ModelEndpoint
 from memory import preferences
+from memory.messages import Message
 from memory.models import UserPreference
 from tests import builders
 from tests.fakes import FakeEndpoint, Reply, answer, failure, tool_call
 from tests.follow_ups import Meanwhile, again, asked, asked_last, calls, due_rows, follow, saying
-from tests.orders import session_at
+from tests.orders import say, session_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
 JAVA = "Code examples in Java, please."
@@ -307,6 +308,92 @@ async def test_what_the_person_had_deleted_does_not_come_back_from_the_old_messa
     await ChatSession.objects.aupdate(extracted_through=0)
     await extract(chat_session, fake_endpoint, found(key="other words", text="Wants Java"))
     assert await sync_to_async(rows)() == []
+
+
+async def test_a_wish_said_twice_stays_deleted_when_the_second_message_says_it_in_other_words(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await extract(chat_session, fake_endpoint, found())
+    second = "As I said, my snippets are always Java."
+    await sync_to_async(builders.exchange)(chat_session, second, "OK.")
+    row = await UserPreference.objects.aget()
+    owner = chat_session.tenant_id, chat_session.user_id
+    await sync_to_async(retention.forget_preference)(*owner, row.pk)
+    other_words = {"key": "snippets", "text": "Snippets in Java", "quote": second, "seq": 3}
+    await extract(chat_session, fake_endpoint, found(**other_words))
+    assert await sync_to_async(rows)() == []
+    third = "I changed my mind: snippets in Java again."
+    await sync_to_async(builders.exchange)(chat_session, third, "OK.")
+    await extract(chat_session, fake_endpoint, found(text="Java", quote=third, seq=5))
+    assert await sync_to_async(rows)() == [("code language", "Java", "proposed")]
+
+
+async def test_what_the_person_had_deleted_does_not_come_back_with_an_import(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await extract(chat_session, fake_endpoint, found())
+    row = await UserPreference.objects.aget()
+    owner = chat_session.tenant_id, chat_session.user_id
+    await sync_to_async(retention.forget_preference)(*owner, row.pk)
+
+    def bring_in() -> ChatSession:
+        made = builders.chat_session(chat_session.user, assistant=chat_session.assistant)
+        transfer.import_messages(made.pk, [Message.user(JAVA), Message.assistant("OK.")])
+        return made
+
+    imported = await sync_to_async(bring_in)()
+    await extract(imported, fake_endpoint, found(key="other", text="Wants Java"))
+    assert await searched_through(imported) == 1
+    assert await sync_to_async(rows)() == []
+
+
+async def test_what_was_said_while_memory_was_off_is_not_searched_when_it_is_on_again(
+    fake_endpoint: FakeEndpoint, settings: LazySettings
+) -> None:
+    settings.CHAT_TITLES_ENABLED = False
+    chat_session = await sync_to_async(session_at)(fake_endpoint, memory_enabled=False)
+    fake_endpoint.replies(answer("OK."), answer("Hello."))
+    await say(chat_session, JAVA)
+    await ChatSession.objects.aupdate(memory_enabled=True)
+    await say(chat_session, "Hello!")
+    await extract(chat_session, fake_endpoint, NOTHING)
+    assert asked_last(fake_endpoint)["messages"] == [{"seq": 3, "text": "Hello!"}]
+
+
+@pytest.mark.parametrize("replaces", ["code language", None])
+async def test_what_is_known_of_this_assistant_alone_is_replaced_there(
+    chat_session: ChatSession,
+    fake_endpoint: FakeEndpoint,
+    settings: LazySettings,
+    replaces: str | None,
+) -> None:
+    settings.CHAT_PREFERENCES_MODE = "auto"
+    slug = await Assistant.objects.values_list("slug", flat=True).aget()
+    person = (await ChatSession.objects.select_related("user").aget()).user
+    await sync_to_async(builders.preference)(person, "code language", "Kotlin", scope=slug)
+    await extract(chat_session, fake_endpoint, found(replaces=replaces))
+    owner = preferences.Owner(chat_session.tenant_id, chat_session.user_id, slug)
+    used = await sync_to_async(preferences.active_for)(owner)
+    assert [(each.scope, each.text) for each in used] == [(slug, "Code examples in Java")]
+
+
+@pytest.mark.parametrize("named", ["somebody else's", "another assistant's"])
+async def test_a_key_that_is_not_known_here_replaces_nothing_elsewhere(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, settings: LazySettings, named: str
+) -> None:
+    settings.CHAT_PREFERENCES_MODE = "auto"
+
+    def know() -> UserPreference:
+        if named == "somebody else's":
+            return builders.preference(builders.user(), "secret key", "Kotlin")
+        return builders.preference(chat_session.user, "secret key", "Kotlin", scope="another")
+
+    elsewhere = await sync_to_async(know)()
+    await extract(chat_session, fake_endpoint, found(replaces="secret key"))
+    assert asked_last(fake_endpoint)["active"] == []
+    await elsewhere.arefresh_from_db()
+    assert (elsewhere.status, elsewhere.superseded_by_id) == ("active", None)
+    assert ("code language", "Code examples in Java", "active") in await sync_to_async(rows)()
 
 
 @pytest.mark.parametrize(

@@ -484,7 +484,27 @@ def test_a_deleted_one_is_known_by_its_key_text_and_quote_until_it_is_said_anew(
     ]:
         assert alice.forgot(key, text, quote=quote, said_at=said_at), key
         assert not alice.forgot(key, text, quote=quote), key
-    assert not alice.forgot("food", "Eats peanuts.", quote="peanuts", said_at=said_at)
+        assert alice.forgot(key, text, quote=quote, said_at=None), key  # it was imported
+    assert not alice.forgot("music", "Likes jazz.", quote="jazz", said_at=said_at)
+
+
+@pytest.mark.parametrize(
+    ("deleted", "other_words", "something_else"),
+    [
+        ("Code examples in Java", "All snippets shall be written in java.", "Answers in French"),
+        ("代码示例用 Java。", "例子都用java写", "用中文回答"),
+        ("以后代码示例都要短", "示例短一点", "用中文回答"),
+        ("לענות בעברית", "תשובות בעברית", "קוד בפייתון"),
+    ],
+)
+def test_a_deleted_one_is_known_by_its_words_under_another_key_in_old_messages_alone(
+    alice: Person, deleted: str, other_words: str, something_else: str
+) -> None:
+    said_at = timezone.now()
+    preferences.delete(*alice.ids, alice.remember("code", deleted).pk)
+    assert alice.forgot("another name", other_words, said_at=said_at)
+    assert not alice.forgot("another name", something_else, said_at=said_at)
+    assert not alice.forgot("another name", other_words)  # said anew
 
 
 def test_the_message_that_a_deleted_one_came_from_never_gives_it_again(alice: Person) -> None:
@@ -510,7 +530,7 @@ def test_forgetting_the_same_again_moves_the_time_forward(alice: Person) -> None
     said_at = timezone.now()
     preferences.delete(*alice.ids, alice.remember("city", "Lisbon").pk)
     assert alice.forgot("city", "Lisbon", said_at=said_at)
-    assert ForgottenPreference.objects.count() == 2
+    assert ForgottenPreference.objects.count() == 3  # its key, its text, its one word
 
 
 def test_hashes_hold_no_words_and_are_of_one_person_and_one_server_key(
@@ -520,7 +540,7 @@ def test_hashes_hold_no_words_and_are_of_one_person_and_one_server_key(
     for person in (alice, bob):
         preferences.delete(*person.ids, person.remember("city", "Lisbon").pk)
     digests = list(ForgottenPreference.objects.values_list("digest", flat=True))
-    assert len(set(digests)) == 4
+    assert len(set(digests)) == 6
     assert alice.forgot("city", "Lisbon", said_at=said_at)
     settings.CHAT_PROOF_KEY = "another"
     assert not alice.forgot("city", "Lisbon", said_at=said_at)
@@ -540,6 +560,18 @@ def test_an_older_one_is_offered_again_when_the_source_of_the_newer_goes(alice: 
     assert alice.statuses() == [("Bonn", "superseded"), ("Berlin", "proposed")]
     preferences.answer(*alice.ids, berlin.pk, keep=True)
     assert alice.recalled() == [("city", "Berlin")]
+
+
+def test_what_a_replaced_one_had_replaced_is_not_offered_while_a_newer_one_holds(
+    alice: Person,
+) -> None:
+    alice.remember("city", "Bonn")
+    berlin = alice.remember("city", "Berlin")
+    lisbon = alice.remember("city", "Lisbon")
+    assert preferences.delete(*alice.ids, berlin.pk, offer_older=True) == 1
+    assert alice.statuses() == [("Bonn", "superseded"), ("Lisbon", "active")]
+    assert preferences.delete(*alice.ids, lisbon.pk, offer_older=True) == 1
+    assert alice.statuses() == [("Bonn", "proposed")]
 
 
 def test_an_older_one_that_expired_is_not_offered(alice: Person) -> None:
