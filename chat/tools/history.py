@@ -24,16 +24,17 @@ HEADER = (
 
 
 async def search_history(caller: Caller, arguments: Mapping[str, Any]) -> Result:
+    limit = int(arguments.get("limit", USUAL))  # JSON Schema takes 5.0 for an integer too
     found = await hop(
         messages.find,
         tenant_id=caller.tenant_id,
         user_id=caller.user_id,
         question=arguments["words"],
-        limit=arguments.get("limit", USUAL) + 1,
+        limit=limit + 1,
         for_model=True,
     )
     earlier = [each for each in found if not _is_this_turns(each, caller)]
-    return _told(earlier[: arguments.get("limit", USUAL)])
+    return _told(earlier[:limit])
 
 
 def _is_this_turns(found: Found, caller: Caller) -> bool:

@@ -24,12 +24,11 @@ async def remember(caller: Caller, arguments: Mapping[str, Any]) -> Result:
 
 
 def _remember(caller: Caller, arguments: Mapping[str, Any]) -> UserPreference:
-    scope = caller.assistant if arguments.get("only_this_assistant") else ALL
     try:
         return preferences.remember(
             caller.tenant_id,
             caller.user_id,
-            scope,
+            _scope(caller, arguments),
             arguments["key"],
             arguments["text"],
             origin=UserPreference.Origin.CHAT,
@@ -40,6 +39,16 @@ def _remember(caller: Caller, arguments: Mapping[str, Any]) -> UserPreference:
         )
     except InvalidPreference as invalid:
         raise ToolFailed(f"This cannot be remembered: {invalid}.") from None
+
+
+def _scope(caller: Caller, arguments: Mapping[str, Any]) -> str:
+    """The assistant's own where it is asked for, and where that is what is said anew: else the
+    older one, which counts first, would hide the newer."""
+    owner = Owner(caller.tenant_id, caller.user_id, caller.assistant)
+    keys = (arguments.get("replaces"), arguments["key"])
+    known = (row.scope for key in keys if key for row in preferences.matching(owner, key))
+    is_own = arguments.get("only_this_assistant") or caller.assistant in known
+    return caller.assistant if is_own else ALL
 
 
 async def forget(caller: Caller, arguments: Mapping[str, Any]) -> Result:

@@ -14,8 +14,9 @@ from django.db import transaction
 from django.db.models import F
 
 from chat import events, leases
+from chat.hops import hop
 from chat.models import ChatMessage, ChatSession, ContextRecord, DerivedText
-from chat.turns import tools
+from chat.turns import policies, tools
 from chat.turns.answers import Emit
 from chat.turns.endings import answer_row
 from chat.turns.history import history_message
@@ -25,6 +26,7 @@ from memory import tokens
 from memory.messages import Message, ToolCall
 
 NOT_REACHED = "The turn ended before this call was carried out."
+MEMORY_OFF = "Memory is switched off in this conversation; nothing was read or written."
 NO_MORE_ROUNDS = "No further tools can be used in this turn; answer with what is known."
 
 
@@ -53,11 +55,24 @@ async def carry_out(
         elif number >= tools.CALLS_AT_ONCE:
             result = tools.failure(f"At most {tools.CALLS_AT_ONCE} calls are carried out at once.")
         else:
-            result = await tools.call(begun.tools, asked, begun.caller)
+            result = await _called(begun, asked)
         results.append(result)
         emit(events.tool_used(begun.turn_id, asked, result.text, result.is_error))
         for frame in result.frames:
             emit(frame)
+
+
+async def _called(begun: Begun, asked: ToolCall) -> Result:
+    """What memory is switched off for may be switched off while the model was answering."""
+    uses_memory = any(each.name == asked.name and each.uses_memory for each in begun.tools)
+    if uses_memory and not await hop(_remembers, begun.session_id):
+        return tools.failure(MEMORY_OFF)
+    return await tools.call(begun.tools, asked, begun.caller)
+
+
+def _remembers(session_id: uuid.UUID) -> bool:
+    row = ChatSession.objects.select_related("assistant__endpoint").filter(pk=session_id).first()
+    return row is not None and policies.memory_policy(row).enabled
 
 
 def completed(calls: Sequence[ToolCall], results: Sequence[Result]) -> tuple[Result, ...]:

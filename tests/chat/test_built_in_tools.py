@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat import llm, retention
+from chat import llm, retention, running
 from chat.models import ChatMessage, ChatSession, DerivedText
+from chat.tools import history
+from chat.turns import rounds
 from memory.models import UserPreference
 from tests import builders
-from tests.fakes import FakeEndpoint, answer
-from tests.orders import last_record, say, sent, session_at
+from tests.fakes import FakeEndpoint, Reply, Wait, answer
+from tests.orders import last_record, say, send, sent, session_at
 from tests.planting import index
 from tests.toolbox import asks
 
@@ -174,3 +178,54 @@ async def test_nothing_from_before_the_forget_line_is_found(
     assert told.content == (
         "Nothing in the earlier conversations of this person matches these words."
     )
+
+
+async def test_a_whole_number_with_a_point_is_a_limit_too(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    result = await call(chat_session, fake_endpoint, "search_history", words="dog", limit=5.0)
+    assert (result.is_error, result.content) == (False, history.NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("remember", {"key": "language", "text": "Java"}),
+        ("forget", {"key": "diet"}),
+        ("search_history", {"words": "dog"}),
+    ],
+)
+async def test_memory_that_is_switched_off_while_the_model_writes_is_neither_read_nor_written(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, name: str, arguments: dict[str, Any]
+) -> None:
+    await sync_to_async(builders.preference)(chat_session.user, "diet", "vegan")
+    gate = threading.Event()
+    asked = asks(("c1", name, json.dumps(arguments)))
+    fake_endpoint.replies(Reply([Wait(gate), *asked.steps]), answer("Done."))
+    started = await running.start(send(chat_session, "Please."))
+    while not fake_endpoint.requests:
+        await asyncio.sleep(0.01)
+    await ChatSession.objects.aupdate(memory_enabled=False)
+    gate.set()
+    await running.wait(chat_session.pk, started.turn_id)
+    result = await ChatMessage.objects.aget(role="tool")
+    assert (result.is_error, result.content) == (True, f"Error: {rounds.MEMORY_OFF}")
+    assert [row async for row in UserPreference.objects.values_list("key", "status")] == [
+        ("diet", "active")
+    ]
+
+
+@pytest.mark.parametrize("replaces", [None, "code"])
+async def test_what_is_known_of_this_assistant_alone_is_replaced_there(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, replaces: str | None
+) -> None:
+    slug = chat_session.assistant.slug
+    await sync_to_async(builders.preference)(chat_session.user, "code", "Java", scope=slug)
+    key = "language" if replaces else "code"
+    fields = {"key": key, "text": "Kotlin", "replaces": replaces}
+    await call(chat_session, fake_endpoint, "remember", **fields)
+    await say(chat_session, "And now?")
+    assert "Kotlin" in sent(fake_endpoint)[-1]
+    assert "Java" not in sent(fake_endpoint)[-1]
+    active = UserPreference.objects.filter(status="active").values_list("scope", "text")
+    assert [row async for row in active] == [(slug, "Kotlin")]
