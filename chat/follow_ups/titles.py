@@ -56,6 +56,8 @@ async def make(claim: Claim) -> None:
     if await hop(_save, wanted.chat_session, title):
         frame = events.session_updated(wanted.chat_session, title=title)
         await events.publish(wanted.chat_session.pk, frame)
+    elif await hop(_prepare, claim) is not None:
+        raise Rejected("overtaken", "The conversation changed while its title was being made.")
 
 
 def _prepare(claim: Claim) -> Wanted | None:

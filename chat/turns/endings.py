@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from chat import dues, leases, temporary, usage
+from chat import dues, leases, tallies, temporary, usage
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
 from chat.search import messages
 from chat.turns import output_schema
@@ -25,6 +25,9 @@ from memory import preferences, recall, tokens
 from memory.messages import Message
 
 LEAST_TO_LEARN_FROM = 50  # tokens; below that the overhead of a few messages decides
+QUOTING = {"auth_failed", "bad_request", "context_length", "provider_error", "rate_limited"}
+"""Errors whose text is the endpoint's own."""
+UNKEPT = "The endpoint said why; its words are not kept in a temporary conversation."
 WORTH_WRITING = 0.005  # change of a correction
 
 
@@ -62,6 +65,8 @@ def finish(begun: Begun, outcome: Outcome) -> None:
             _drop_answer(begun)
         messages.index_answers(begun.session_id, begun.turn_id)
         _end_turn(begun, outcome, checked)
+        if outcome.status in tallies.TURNS.values():
+            tallies.recount(begun.session_id)
         usage.mark(begun.day)
         _note_use(begun)
         if outcome.status == ChatTurn.Status.COMPLETED:
@@ -139,7 +144,7 @@ def _end_turn(begun: Begun, outcome: Outcome, checked: output_schema.Checked | N
         status=outcome.status,
         finish_reason=outcome.finish_reason,
         error_code=outcome.error_code,
-        error_detail=outcome.error_detail[:500],
+        error_detail=_detail(begun, outcome),
         follows_schema=checked.follows if checked else None,
         schema_error=checked.error if checked else "",
         first_token_at=outcome.first_token_at,
@@ -149,6 +154,13 @@ def _end_turn(begun: Begun, outcome: Outcome, checked: output_schema.Checked | N
         **_usage(spent),
     )
     ContextRecord.objects.filter(pk=begun.record_id).update(**_usage(outcome.spent))
+
+
+def _detail(begun: Begun, outcome: Outcome) -> str:
+    """An endpoint may quote what it was sent: of a temporary session no table holds that."""
+    if begun.is_temporary and outcome.error_code in QUOTING:
+        return UNKEPT
+    return outcome.error_detail[:500]
 
 
 def _usage(spent: Spent) -> dict[str, int | None]:

@@ -114,6 +114,7 @@ async def test_a_title_that_a_user_gives_while_the_model_writes_stays(
     await sync_to_async(_mark)(chat_session)
     await meanwhile.do(lambda: row.aupdate(title="Mine", title_source="user"))
     assert await title_of(chat_session) == ("Mine", "user")
+    assert await sync_to_async(due_rows)() == []
 
 
 async def test_a_title_under_another_epoch_is_not_saved(
@@ -124,6 +125,21 @@ async def test_a_title_under_another_epoch_is_not_saved(
     await sync_to_async(_mark)(chat_session)
     await meanwhile.do(lambda: row.aupdate(memory_epoch=1, memory_starts_after=2))
     assert await title_of(chat_session) == (FIRST_LINE, "auto")
+
+
+async def test_a_title_that_was_overtaken_is_made_again(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    meanwhile = Meanwhile(fake_endpoint, answer("Of what was there before"))
+    row = ChatSession.objects.filter(pk=chat_session.pk)
+    await sync_to_async(_mark)(chat_session)
+    await meanwhile.do(lambda: row.aupdate(memory_epoch=1))
+    assert await title_of(chat_session) == (FIRST_LINE, "auto")
+    [(kind, attempts, error)] = await sync_to_async(due_rows)()
+    assert (kind, attempts, error.split(":")[0]) == ("title", 1, "overtaken")
+    fake_endpoint.replies(answer("Of what is there now"))
+    await again()
+    assert await title_of(chat_session) == ("Of what is there now", "model")
 
 
 async def test_a_session_that_was_deleted_while_the_model_wrote_leaves_the_cost_alone(

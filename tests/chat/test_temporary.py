@@ -14,10 +14,10 @@ from django.core.management import call_command
 from chat import access, events, llm, records, retention, running, temporary
 from chat.models import ChatMessage, ChatSession, ContextRecord, PendingRemoval
 from chat.retention import removals
-from chat.turns import Refused
+from chat.turns import Refused, endings
 from memory.models import MemorySnapshot
 from tests import builders
-from tests.fakes import FakeEndpoint, answer, breaks_off
+from tests.fakes import FakeEndpoint, answer, breaks_off, failure
 from tests.orders import again, run_order, say, send, sent, session_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -104,6 +104,16 @@ async def test_a_turn_that_failed_is_retried_with_the_same_text(
     retried = await run_order(again("retry", failed))
     assert retried.status == "completed"
     assert sent(fake_endpoint) == [builders.PROMPT, SECRET]
+
+
+async def test_an_endpoint_that_quotes_the_text_in_its_error_leaves_it_in_no_table(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    fake_endpoint.replies(failure(400, message=f"{SECRET!r} is not allowed"))
+    turn = await say(chat_session, SECRET)
+    assert (turn.status, turn.error_code) == ("failed", "bad_request")
+    assert turn.error_detail == endings.UNKEPT
+    assert await sync_to_async(tables_with)(SECRET) == []
 
 
 async def test_what_was_sent_is_recorded_without_its_text(
