@@ -40,18 +40,19 @@ class FollowUpAdmin(ReadOnly, ChatAdmin):
         "state_column",
         "attempts",
         "due_column",
-        "last_error",
+        "error_column",
     ]
     list_filter = ["kind", FailedFilter]
     ordering = ["due_at", "id"]
     search_help_text = "An exact id of a follow-up or of a session."
+    content_fields = ["last_error"]  # a provider may quote what it was sent
     actions = ["try_now"]
     fieldsets = [
         (None, {"fields": ["kind", "subject", "session_column", "state_column"]}),
-        ("Attempts", {"fields": ["due_at", "attempts", "last_error"]}),
+        ("Attempts", {"fields": ["due_at", "attempts", "error_column", "last_error"]}),
         ("Claim", {"fields": [("claimed_by", "claimed_until"), ("version", "created_at")]}),
     ]
-    readonly_fields = ["session_column", "state_column"]
+    readonly_fields = ["session_column", "state_column", "error_column"]
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_view_permission(request, obj) or self.has_manage_permission(request)
@@ -79,6 +80,12 @@ class FollowUpAdmin(ReadOnly, ChatAdmin):
     @admin.display(description="due")
     def due_column(self, follow_up: FollowUp) -> str:
         return moment(follow_up.due_at)
+
+    @admin.display(description="error")
+    def error_column(self, follow_up: FollowUp) -> SafeString | str:
+        """The code of the last failure; what was said of it is on the page of the row."""
+        code = follow_up.last_error.partition(":")[0]
+        return badge(code, "bad") if code else "–"
 
     @admin.display(description="state")
     def state_column(self, follow_up: FollowUp) -> SafeString:

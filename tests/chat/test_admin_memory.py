@@ -77,14 +77,29 @@ def failed_title(chat_session: Any) -> FollowUp:
 def test_a_follow_up_shows_its_last_error_and_is_tried_now(client: Client) -> None:
     row = failed_title(builders.chat_session())
     page = text_of(client.get(list_url(FollowUp)))
-    assert "timeout: It was not done within 120 s." in page
+    assert '<span class="badge badge-bad">timeout</span>' in page
     assert "failed, waits" in page
+    assert "timeout: It was not done within 120 s." in text_of(client.get(page_url(row)))
     assert dues.claim(1) == []
     said = text_of(act(client, FollowUp, "try_now", row))
     assert "1 follow-up is due now." in said
     assert events() == [("follow_up.try_now", str(row.pk), "")]
     [claim] = dues.claim(1)
     assert claim.attempts == 1
+
+
+def test_what_an_error_quotes_is_for_those_who_may_read_text(
+    client: Client, onlooker: Client
+) -> None:
+    dues.mark_session("summary", builders.chat_session().pk)
+    [claim] = dues.claim(1)
+    dues.failed(claim, "bad_summary: 青云 is no summary")
+    row = FollowUp.objects.get()
+    assert "青云" in text_of(client.get(page_url(row)))
+    for address in (list_url(FollowUp), page_url(row)):
+        page = text_of(onlooker.get(address))
+        assert "bad_summary" in page
+        assert "青云" not in page
 
 
 def test_failed_follow_ups_can_be_asked_for(client: Client) -> None:

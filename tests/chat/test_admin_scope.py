@@ -10,6 +10,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from chat.access import staff_chat_sessions
 from chat.models import (
@@ -20,6 +21,7 @@ from chat.models import (
     ChatTurn,
     ContextPart,
     ContextRecord,
+    DailyUsage,
     Membership,
     ModelEndpoint,
     SessionTombstone,
@@ -295,3 +297,16 @@ def test_nobody_but_a_superuser_gives_out_powers(acme: Tenant) -> None:
         403,
     }
     assert get_user_model().objects.filter(username="root").exists()
+
+
+def test_what_an_endpoint_was_used_for_is_that_of_the_readers_tenants() -> None:
+    mine, theirs = builders.tenant("mine"), builders.tenant("theirs")
+    endpoint = builders.assistant().endpoint
+    for tenant, turns in ((mine, 3), (theirs, 4)):
+        DailyUsage.objects.create(
+            day=timezone.now().date(), tenant=tenant, endpoint_name=endpoint.name, turns=turns
+        )
+    member = signed_in(viewer(tenants=[mine]))
+    assert "3 turns, 0 other calls" in text_of(member.get(page_url(endpoint)))
+    everybody = signed_in(builders.superuser())
+    assert "7 turns, 0 other calls" in text_of(everybody.get(page_url(endpoint)))
