@@ -75,6 +75,12 @@ def _lock(session_id: uuid.UUID, user: Any) -> None:
 
 
 def _add_note(request: Any, chat_session: ChatSession, remark: Remark) -> None:
+    """The same words about the same by the same person are said once, however often sent."""
+    there = ReviewNote.objects.filter(
+        chat_session=chat_session, turn=remark.turn, author=request.user, text=remark.note
+    )
+    if there.exists():
+        return
     made = ReviewNote.objects.create(
         chat_session=chat_session, turn=remark.turn, author=request.user, text=remark.note
     )

@@ -164,6 +164,12 @@ def claim_next(request: Any, rows: QuerySet[ChatSession]) -> uuid.UUID | None:
     return None
 
 
+def newest_claim(user: Any, rows: QuerySet[ChatSession]) -> uuid.UUID | None:
+    """What `user` claimed last and is still at."""
+    mine = rows.filter(review_state=State.IN_REVIEW, review_claimed_by=user.pk)
+    return mine.order_by("-review_claimed_at").values_list("pk", flat=True).first()
+
+
 def oldest_first(rows: QuerySet[ChatSession]) -> QuerySet[ChatSession]:
     return rows.filter(review_state=State.QUEUED).order_by("created_at", "pk")
 

@@ -175,14 +175,24 @@ class TranscriptPages(admin.ModelAdmin):
         return True
 
     def finished(self, request: HttpRequest, chat_session: ChatSession) -> HttpResponse:
-        """Close one's own review and claim the next; what is not one's own stays as it is."""
+        """Close one's own review and claim the next; what is not one's own stays as it is.
+
+        A form that is sent twice closes one review and claims one session: the second time the
+        review is closed already, and what was claimed the first time is opened.
+        """
         seen = reviews.standing(chat_session.pk)
+        rows = self.get_queryset(request)
         if seen is not None and seen.is_mine(request.user):
             is_flagged = request.POST.get("flag") == "on"
             to = reviews.State.FLAGGED if is_flagged else reviews.State.REVIEWED
             reviews.move(request, chat_session.pk, to)
             self.message_user(request, f"{short(chat_session.pk)}: {to.label.lower()}.")
-        return next_in_queue(request, self.get_queryset(request))
+        elif claimed := reviews.newest_claim(request.user, rows):
+            return opened_next(claimed)
+        elif seen is not None and seen.is_held_against(request.user):
+            lost = f"{short(chat_session.pk)}: somebody else reviews it, and its state stays."
+            self.message_user(request, lost, messages.WARNING)
+        return next_in_queue(request, rows)
 
 
 def next_in_queue(request: HttpRequest, rows: Any) -> HttpResponse:
@@ -191,6 +201,10 @@ def next_in_queue(request: HttpRequest, rows: Any) -> HttpResponse:
     if session_id is None:
         messages.info(request, "Nothing else waits for review.")
         return HttpResponseRedirect(reverse("admin:chat_chatsession_queue"))
+    return opened_next(session_id)
+
+
+def opened_next(session_id: uuid.UUID) -> HttpResponse:
     return HttpResponseRedirect(reverse("admin:chat_chatsession_transcript", args=[session_id]))
 
 

@@ -324,6 +324,29 @@ def test_save_and_next_closes_the_review_and_opens_the_oldest_of_the_queue(
     ]
 
 
+def test_a_form_that_is_sent_twice_closes_one_review_and_claims_one_session(
+    client: Client, person: Any
+) -> None:
+    mine, waiting, later = claimed(person), queued(), queued()
+    for _ in range(2):
+        response = client.post(review_url(mine), {"do": "next", "note": "Fine.", "score": "4"})
+        assert response["Location"] == transcript_url(waiting)
+    assert state_of(later) == ("queued", None)
+    assert ReviewNote.objects.count() == 1
+    assert AuditEvent.objects.filter(action="review.note").count() == 1
+    assert ReviewScore.objects.count() == 1
+
+
+def test_who_lost_a_claim_is_told_that_the_review_was_not_closed(
+    client: Client, person: Any
+) -> None:
+    mine, other = claimed(person), member("Reviewer")
+    ChatSession.objects.filter(pk=mine.pk).update(review_claimed_by=other)
+    told = said(client.post(review_url(mine), {"do": "next"}, follow=True))
+    assert f"{str(mine.pk)[:8]}: somebody else reviews it, and its state stays." in told
+    assert state_of(mine) == ("in_review", other)
+
+
 def test_a_flag_on_the_form_makes_it_flagged(client: Client, person: Any) -> None:
     mine = claimed(person)
     send(client, mine, "next", flag="on")
