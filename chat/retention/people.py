@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from chat.models import (
 )
 from chat.retention import exports, places, receipts, removals
 from chat.retention.deletion import erase
+from chat.retention.needles import spellings, whole_word
 from chat.retention.notes import Actor, note_about
 from chat.retention.places import Place
 from chat.retention.receipts import Gone, Kind, Subject, gone, subject_hash
@@ -59,11 +59,12 @@ class Person:
 
     def is_named_in(self, text: str) -> bool:
         """Whether a text names the person: whole words, without regard to case."""
-        return any(whole_word(each).search(text) for each in self.names)
+        return any(whole_word(each).search(text) for each in self.spellings)
 
-
-def whole_word(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The names in every way in which they are looked for."""
+        return tuple(form for name in self.names for form in spellings(name))
 
 
 def mine(model: Any, field: str = "user") -> Callable[[Person], QuerySet[Any]]:
@@ -99,7 +100,7 @@ def sign_ins(model: str) -> Callable[[Person], QuerySet[Any]]:
 
     def rows(person: Person) -> QuerySet[Any]:
         typed = Q(pk__in=[])
-        for name in person.names:
+        for name in person.spellings:
             typed |= Q(username__iexact=name)
         return apps.get_model(model)._default_manager.filter(typed)
 
@@ -265,7 +266,7 @@ def finds(row: SavedFilter, person: Person) -> bool:
 def naming(person: Person) -> Iterator[AuditEvent]:
     """Events whose reason or filter may hold one of the person's names."""
     held = Q(pk__in=[])
-    for name in person.names:
+    for name in person.spellings:
         held |= Q(reason__icontains=name) | Q(filter_text__icontains=name)
         held |= Q(filter_text__icontains=json.dumps(name)[1:-1])  # as SQLite keeps it
     events = AuditEvent.objects.annotate(filter_text=Cast("filter", TextField()))

@@ -1,22 +1,21 @@
 """Looking for what should be gone: in every table, in the cache, in files, in SQLite's own file.
 
-It reads all of them, so it takes as long as they are large. Texts are found as they were written,
-as JSON escapes them and in tables as addresses do; names as whole words, without regard to case.
+It reads all of them, so it takes as long as they are large. `chat.retention.needles` says in which
+forms texts and names are found; in tables also as addresses escape them.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import unquote_plus
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -28,9 +27,11 @@ from django.utils import timezone
 
 from chat.limits import CACHE_AWAY
 from chat.models import DeletionReceipt
+from chat.retention.needles import Needles
 
 CHUNK = 1 << 20  # bytes of a file that are looked at together
 FEW_ROWS = 200  # fetched at once
+SHOWN_ROWS = 5  # of a place, by their ids
 # Names of code, not of people; account names such as "admin" are words in them.
 OF_CODE = {"auth_permission", "django_content_type", "django_migrations"}
 WITHOUT_WORDS = re.compile(r"\w*(Integer|Auto|Boolean|Date|Time|DateTime|Decimal|Float)Field")
@@ -38,11 +39,33 @@ WITHOUT_WORDS = re.compile(r"\w*(Integer|Auto|Boolean|Date|Time|DateTime|Decimal
 
 @dataclass
 class Findings:
-    """How often something was found, by place; how much was looked at; what could not be."""
+    """How often something was found, by place, and in which rows; how much was looked at; what
+    could not be."""
 
     found: Counter[str] = field(default_factory=Counter)
+    rows: dict[str, list[str]] = field(default_factory=dict)
+    """Ids of the first rows of each place: for whoever looks, and on no receipt."""
     searched: Counter[str] = field(default_factory=Counter)
     skipped: list[str] = field(default_factory=list)
+
+    def note(self, place: str, row: str) -> None:
+        self.found[place] += 1
+        rows = self.rows.setdefault(place, [])
+        if row and len(rows) < SHOWN_ROWS:
+            rows.append(row)
+
+    @property
+    def in_words(self) -> str:
+        """Every place with how often, and the first rows by their ids."""
+        return ", ".join(
+            f"{place} ({count}{self._rows_in_words(place)})"
+            for place, count in sorted(self.found.items())
+        )
+
+    def _rows_in_words(self, place: str) -> str:
+        ids = self.rows.get(place, [])
+        more = ", …" if ids and self.found[place] > len(ids) else ""
+        return f": {', '.join(ids)}{more}" if ids else ""
 
     @property
     def as_data(self) -> dict[str, Any]:
@@ -51,58 +74,6 @@ class Findings:
             "searched": dict(sorted(self.searched.items())),
             "skipped": self.skipped,
         }
-
-
-class Needles:
-    """What is looked for. `texts` anywhere; `names` as whole words; `ids` as a person's number."""
-
-    def __init__(
-        self,
-        texts: Collection[str] = (),
-        names: Collection[str] = (),
-        user_ids: Collection[int] = (),
-    ) -> None:
-        self.names = [each for each in names if each]
-        self.texts = [each for each in texts if each]
-        # Where a number names a person: in JSON, and in the keys of counters.
-        self._ids = [
-            re.compile(rf'"user": {each}(?!\d)|limit:\w+:{each}:|throttle_\w+_{each}(?!\d)')
-            for each in user_ids
-        ]
-        self.user_ids = list(user_ids)
-        self._plain = self._forms(self.texts)
-        self._words = [
-            re.compile(rf"(?<!\w){re.escape(form)}(?!\w)", re.IGNORECASE)
-            for form in self._forms(self.names)
-        ]
-
-    @staticmethod
-    def _forms(texts: Iterable[str]) -> list[str]:
-        """Each text as it is and as JSON escapes it."""
-        forms = (form for text in texts for form in (text, json.dumps(text)[1:-1]))
-        return list(dict.fromkeys(forms))
-
-    @property
-    def candidates(self) -> list[str]:
-        """What a value that may be a hit holds, whatever its capitals."""
-        numbers = [f'"user": {each}' for each in self.user_ids]
-        texts = [*self.texts, *self.names]
-        in_addresses = [quote_plus(each, errors="replace") for each in texts]
-        return list(dict.fromkeys([*self._forms(texts), *in_addresses, *numbers]))
-
-    def are_in(self, value: str, *, with_names: bool = True) -> bool:
-        if any(text in value for text in self._plain):
-            return True
-        by = [*self._ids, *self._words] if with_names else self._ids
-        return any(each.search(value) for each in by)
-
-    def are_in_bytes(self, data: bytes) -> bool:
-        """In a file or a cached value, whose words stand in UTF-8."""
-        return self.are_in(data.decode("utf-8", "replace"))
-
-    @property
-    def longest(self) -> int:
-        return max((len(each.encode()) for each in self.candidates), default=0)
 
 
 def verify(needles: Needles, receipt: DeletionReceipt | None = None) -> Findings:
@@ -154,26 +125,35 @@ def search_table(table: str, columns: list[str], needles: Needles, findings: Fin
     if not (candidates := needles.candidates):
         return
     for column in columns:
-        for value in may_hold(table, column, candidates):
+        for row, value in may_hold(table, column, candidates):
             with_names = table not in OF_CODE
             forms = {value, unquote_plus(value)}  # a query string, perhaps
             if any(needles.are_in(each, with_names=with_names) for each in forms):
-                findings.found[f"{table}.{column}"] += 1
+                findings.note(f"{table}.{column}", row)
 
 
-def may_hold(table: str, column: str, candidates: Collection[str]) -> Iterator[str]:
-    """Values of a column that hold one of the texts, whatever their capitals."""
-    quote = connection.ops.quote_name
-    text = f"CAST({quote(column)} AS {'CHAR' if connection.vendor == 'mysql' else 'TEXT'})"
+def may_hold(table: str, column: str, candidates: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Values of a column that hold one of the texts, each after the id of its row.
+
+    Whatever the capitals, as far as the database knows them; "" where a table has no key.
+    """
+    text = as_text(column)
     like = "ILIKE" if connection.vendor == "postgresql" else "LIKE"
     condition = " OR ".join([f"{text} {like} %s ESCAPE '!'"] * len(candidates))
     with connection.cursor() as cursor:
+        key = connection.introspection.get_primary_key_column(cursor, table)
+        named = as_text(key) if key else "''"
         cursor.execute(
-            f"SELECT {text} FROM {quote(table)} WHERE {condition}",
+            f"SELECT {named}, {text} FROM {connection.ops.quote_name(table)} WHERE {condition}",
             [f"%{escaped(each)}%" for each in candidates],
         )
         while rows := cursor.fetchmany(FEW_ROWS):
-            yield from (row[0] for row in rows if isinstance(row[0], str))
+            yield from (row for row in rows if isinstance(row[1], str))
+
+
+def as_text(column: str) -> str:
+    kind = "CHAR" if connection.vendor == "mysql" else "TEXT"
+    return f"CAST({connection.ops.quote_name(column)} AS {kind})"
 
 
 def escaped(text: str) -> str:
@@ -310,7 +290,7 @@ def names_of_people_alone(needles: Needles) -> list[str]:
         for table in sorted(OF_CODE):
             for column in text_columns(table):
                 values = may_hold(table, column, [name])
-                code[name] += sum(Needles(names=[name]).are_in(each) for each in values)
+                code[name] += sum(Needles(names=[name]).are_in(each) for _, each in values)
     return [name for name in needles.names if not code[name]]
 
 

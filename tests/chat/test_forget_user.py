@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from io import StringIO
@@ -9,20 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axes.models import AccessLog
 from django.core.cache import cache, caches
 from django.core.management import CommandError, call_command
 from django.db import connection
 
 from chat import retention
 from chat.models import (
+    AuditEvent,
     ChatMessage,
     ChatSession,
+    ContextPart,
     DeletionReceipt,
     ReviewNote,
     SessionTombstone,
 )
 from chat.retention import removals, verification
 from chat.retention.verification import Findings, Needles
+from memory.blocks import PreferenceText, preference_block
 from memory.models import UserPreference
 from tests import builders
 from tests.planting import WORD, Planted, places, plant, plant_account, plant_temporary
@@ -84,12 +90,13 @@ def test_everything_is_deleted_and_searched_for(alice: Planted) -> None:
 
 def test_what_is_still_there_is_named_by_its_place_and_fails_the_command(alice: Planted) -> None:
     other = builders.chat_session()
-    ReviewNote.objects.create(chat_session=other, text=f"like alice, {WORD}")
-    with pytest.raises(CommandError, match=r"still there: .*chat_reviewnote\.text \(1\)"):
+    note = ReviewNote.objects.create(chat_session=other, text=f"like alice, {WORD}")
+    with pytest.raises(CommandError, match=rf"chat_reviewnote\.text \(1: {note.pk}\)"):
         run("forget_user", "alice", "--yes", "--verify", "--search", WORD)
     receipt = DeletionReceipt.objects.get(kind="user")
     assert receipt.verification is not None
     assert receipt.verification["found"]["chat_reviewnote.text"] == 1
+    assert "rows" not in receipt.verification
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="a file of SQLite")
@@ -205,6 +212,52 @@ def test_any_text_is_found_as_it_was_written_and_as_json(word: str) -> None:
     builders.message(chat_session, "user", "x", parts=[{"type": "other", "text": word}])
     assert places(word) == {"chat_chatsession.title", "chat_chatmessage.parts"}
     assert places(f"{word}x") == set()
+
+
+@pytest.mark.parametrize(
+    "word", ["青云-4173", 'say "no"', "two\nlines", "a\\b", "תוכנית", "😄 <b>&"]
+)
+@pytest.mark.parametrize("as_capitals", [False, True])
+def test_a_text_is_found_in_the_arguments_of_a_call_however_the_model_wrote_them(
+    word: str, as_capitals: bool
+) -> None:
+    builders.tenant("default")
+    chat_session = builders.chat_session()
+    turn = builders.turn(chat_session, builders.message(chat_session, "user", "x"))
+    escaped = json.dumps({"text": word})
+    if as_capitals:
+        escaped = re.sub(r"\\u....", lambda each: rf"\u{each.group()[2:].upper()}", escaped)
+    for arguments in (escaped, json.dumps({"text": word}, ensure_ascii=False)):
+        call = {"id": "c1", "name": "remember", "arguments": arguments}
+        builders.message(chat_session, "assistant", None, turn=turn, tool_calls=[call])
+    findings = Findings()
+    verification.search_tables(Needles([word]), findings)
+    assert dict(findings.found) == {"chat_chatmessage.tool_calls": 2}
+
+
+def test_a_text_is_found_in_a_block_that_was_sent() -> None:
+    builders.tenant("default")
+    chat_session = builders.chat_session()
+    text = preference_block([PreferenceText(1, "code", "<b> & 'c'", "all", "user")])
+    ContextPart.objects.create(chat_session=chat_session, text=text)
+    assert places("<b> & 'c'") == {"chat_contextpart.text"}
+
+
+@pytest.mark.parametrize("name", ["Ömer", "ÖMER", "o\u0308mer", "ömer"])
+def test_a_name_is_found_and_taken_out_in_any_capitals_of_any_letters(name: str) -> None:
+    person = builders.user("ömer", email="ömer@example.org")
+    AuditEvent.objects.create(
+        action="x", object_type="session", object_id="1", reason=f"{name} asked", filter={"q": name}
+    )
+    AccessLog.objects.create(username=name, ip_address="192.0.2.1", path_info="/")
+    findings = Findings()
+    verification.search_tables(Needles(names=["ömer"]), findings)
+    found = {"axes_accesslog.username", "chat_auditevent.reason", "chat_auditevent.filter"}
+    assert found <= set(findings.found)
+    assert run("forget_user", "ömer", "--yes", "--verify").endswith("Nothing was found.\n")
+    event = AuditEvent.objects.get(action="x")
+    assert (event.reason, event.filter, AccessLog.objects.count()) == ("", {"q": ""}, 0)
+    assert not type(person)._default_manager.filter(pk=person.pk).exists()
 
 
 def test_names_are_found_as_words_whatever_their_capitals() -> None:

@@ -88,9 +88,14 @@ class Command(BaseCommand):
         for each in findings.skipped:
             self.stdout.write(each)
         if findings.found:
-            places = ", ".join(f"{place} ({n})" for place, n in sorted(findings.found.items()))
-            raise CommandError(f"Something is still there: {places}")
+            raise CommandError(f"{STILL_THERE}: {findings.in_words}")
         self.stdout.write("Nothing was found.")
+
+
+STILL_THERE = (
+    "Something is still there (places, how often, ids of the rows; what other people wrote is"
+    " theirs)"
+)
 
 
 def by_name(name: str) -> dict[str, str]:
