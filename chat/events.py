@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db.models import Count, F
 from redis.exceptions import RedisError
 
-from chat import attachments, rendering, siblings, temporary
+from chat import attachments, failures, rendering, siblings, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn, Feedback
 from chat.siblings import Siblings
 from memory.blocks import PreferenceText
@@ -37,16 +37,6 @@ TERMINAL = {
 }
 REDACTED_HTML = "<p><em>This text was redacted.</em></p>"
 SHOWN_OF_A_CALL = 500  # characters
-NOT_RETRYABLE = {
-    "auth_failed",
-    "attachment_gone",
-    "bad_request",
-    "context_length",
-    "endpoint_refused",
-    "input_too_long",
-    "missing_key",
-    "prompt_too_long",
-}
 
 _outage = ""  # why other processes are not told at this moment
 _local: tuple[asyncio.AbstractEventLoop, Deliver] | None = None
@@ -111,8 +101,8 @@ def turn_error(turn: ChatTurn) -> Frame | None:
         return None
     return {
         "code": turn.error_code,
-        "detail": turn.error_detail,
-        "retryable": turn.error_code not in NOT_RETRYABLE,
+        "detail": failures.said(turn.error_code, turn.error_detail),
+        "retryable": turn.error_code not in failures.NOT_RETRYABLE,
     }
 
 

@@ -114,7 +114,11 @@ async def test_a_failed_turn_is_answered_with_its_error(
     fake_endpoint.replies(failure(400, "no such model"))
     turn = await sent(api, chat_session)
     assert (turn["status"], turn["message"]) == ("failed", None)
-    assert turn["error"]["code"] == "bad_request"
+    told = {"code": "bad_request", "detail": "The model refused this request.", "retryable": False}
+    assert turn["error"] == told  # the endpoint's address and words are for staff
+    stored_detail = (await ChatTurn.objects.aget(pk=turn["id"])).error_detail
+    assert stored_detail.startswith("127.0.0.1:")
+    assert stored_detail.endswith("no such model")
 
 
 async def test_the_same_client_id_again_is_the_same_turn(
