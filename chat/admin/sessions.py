@@ -28,6 +28,7 @@ from chat.admin.base import (
     moment,
     short,
 )
+from chat.admin.delete_matching import DeleteMatching
 from chat.admin.lists import by_id
 from chat.admin.review_queue import ReviewQueue
 from chat.admin.scope import user_ids
@@ -75,7 +76,9 @@ RELATED = {"chatturn": "Turns", "chatmessage": "Messages", "contextrecord": "Wha
 
 
 @admin.register(ChatSession)
-class ChatSessionAdmin(SessionActions, ReviewQueue, TranscriptPages, SessionFiles, ChatAdmin):
+class ChatSessionAdmin(
+    SessionActions, DeleteMatching, ReviewQueue, TranscriptPages, SessionFiles, ChatAdmin
+):
     list_display = [
         "title_column",
         "id_column",

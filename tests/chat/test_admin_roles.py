@@ -291,7 +291,8 @@ TABLE = {
         axes_accessattempt_change axes_accessfailurelog_change axes_accesslog_change
     """,
     "LLFFFFFR LLFFFFFR": """
-        auth_user_delete chat_assistant_delete chat_modelendpoint_delete chat_tenant_delete
+        auth_user_delete chat_assistant_delete chat_chatsession_delete_matching
+        chat_modelendpoint_delete chat_tenant_delete
     """,
     "LLFFFOFO LLFFFFFF": """
         chat_followup_change
