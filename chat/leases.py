@@ -21,7 +21,7 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Q
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
-from chat import liveness
+from chat import liveness, tallies
 from chat.models import ChatSession, ChatTurn
 from chat.search import messages
 
@@ -138,6 +138,7 @@ def settle(session_id: uuid.UUID, found: Holder) -> bool:
             error_detail="The server that was answering went away.",
             finished_at=Now(),
         )
+        tallies.recount(session_id)
         messages.index_answers(session_id, found.turn)
     return True
 

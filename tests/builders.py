@@ -20,7 +20,7 @@ from django.contrib.auth.models import Permission
 from django.db import transaction
 from django.utils import timezone
 
-from chat import attachments, records
+from chat import attachments, records, tallies
 from chat.models import (
     Assistant,
     Attachment,
@@ -29,6 +29,7 @@ from chat.models import (
     ChatTurn,
     ContextPart,
     ContextRecord,
+    Feedback,
     Membership,
     ModelEndpoint,
     Tenant,
@@ -164,7 +165,17 @@ def turn(chat_session: ChatSession, input: ChatMessage, **fields: Any) -> ChatTu
     )
     chat_session.turn_count += 1
     chat_session.token_count += (made.input_tokens or 0) + (made.output_tokens or 0)
+    if ended := [name for name, value in tallies.TURNS.items() if value == status]:
+        setattr(chat_session, ended[0], getattr(chat_session, ended[0]) + 1)
     chat_session.save()
+    return made
+
+
+def feedback(turn: ChatTurn, value: int = 1, comment: str = "") -> Feedback:
+    """What the person who asked thinks of an answer, counted on the session."""
+    person = turn.chat_session.user
+    made = Feedback.objects.create(turn=turn, user=person, value=value, comment=comment)
+    tallies.recount(turn.chat_session_id)
     return made
 
 

@@ -10,8 +10,8 @@ from django.contrib import admin, messages
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
-from django.core.paginator import Paginator
-from django.db.models import Model, Q, QuerySet
+from django.core.paginator import Page, Paginator
+from django.db.models import Count, Model, Q, QuerySet, Value
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.template.response import TemplateResponse
 from django.utils.functional import cached_property
@@ -31,11 +31,19 @@ class CappedPaginator(Paginator):
         rows = self.object_list
         if not isinstance(rows, QuerySet):
             return len(rows)
-        return rows.order_by().values("pk")[: COUNTED + 1].count()
+        return counted(rows)
 
     @cached_property
     def count(self) -> int:
         return min(self.counted, COUNTED)
+
+    def page(self, number: Any) -> Page[Any]:
+        """Sorted as bare ids; the rows and what is joined to them are read of these alone."""
+        page = super().page(number)
+        if isinstance(page.object_list, QuerySet) and isinstance(self.object_list, QuerySet):
+            ids = list(page.object_list.values_list("pk", flat=True))
+            page.object_list = self.object_list.filter(pk__in=ids)
+        return page
 
     @property
     def is_capped(self) -> bool:
@@ -54,6 +62,12 @@ class IndexedChangeList(ChangeList):
             self.params.pop(ORDER_VAR, None)
             self.filter_params.pop(ORDER_VAR, None)
         return super().get_ordering(request, queryset)
+
+    def get_results(self, request: HttpRequest) -> None:
+        """The only page of a short list is read like any page of a long one."""
+        super().get_results(request)
+        if not self.multi_page:
+            self.result_list = self.paginator.page(1).object_list
 
 
 class LargeList(admin.ModelAdmin):
@@ -104,8 +118,9 @@ class LargeList(admin.ModelAdmin):
         ticked = request.POST.getlist(ACTION_CHECKBOX_NAME)
         kind = _kind_of_key(self.model._meta.pk)
         known = [each for each in ticked if _as_key(each, kind) is not None]
-        request.POST = request.POST.copy()  # type: ignore[assignment]
-        request.POST.setlist(ACTION_CHECKBOX_NAME, known)  # type: ignore[attr-defined]
+        form = request.POST.copy()
+        form.setlist(ACTION_CHECKBOX_NAME, known)
+        request.POST = form  # type: ignore[assignment]
         queryset = queryset.filter(pk__in=known)
         if ticked and not queryset.exists():
             gone = f"None of the {self.opts.verbose_name_plural} that were chosen is in this list."
@@ -147,8 +162,9 @@ def count_of(number: int, singular: str, plural: str) -> str:
 
 
 def counted(rows: QuerySet[Any]) -> int:
-    """How many rows there are, counted to COUNTED + 1 at most."""
-    return rows.order_by().values("pk")[: COUNTED + 1].count()
+    """How many rows there are, counted to COUNTED + 1 at most; an index alone may answer."""
+    ones = rows.order_by().annotate(one=Value(1)).values("one")[: COUNTED + 1]
+    return int(ones.aggregate(count=Count("one"))["count"])
 
 
 def without_nul(query: QueryDict) -> QueryDict:
@@ -168,6 +184,6 @@ def unknown_filter(page: admin.ModelAdmin, request: HttpRequest) -> HttpResponse
         "opts": page.opts,
         "title": "There is no such filter",
     }
-    request.current_app = page.admin_site.name  # type: ignore[attr-defined]
+    request.current_app = page.admin_site.name
     status = HTTPStatus.BAD_REQUEST
     return TemplateResponse(request, "admin/unknown_filter.html", context, status=status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http import HttpResponseNotAllowed as NotAllowed
 from django.template.response import TemplateResponse
@@ -23,7 +22,7 @@ from chat.admin.content import why_hidden
 from chat.admin.lists import COUNTED, count_of, counted
 from chat.admin.remark_form import CleanField
 from chat.admin.transcript_page import FEW, next_in_queue
-from chat.models import ChatSession, Feedback, ReviewTag
+from chat.models import ChatSession, ReviewTag
 from memory.text import one_line
 
 SHOWN = 50
@@ -111,14 +110,13 @@ class ReviewQueue(admin.ModelAdmin):
 
     def listed(self, request: HttpRequest, rows: QuerySet[ChatSession]) -> list[Waiting]:
         found = list(rows.select_related("user", "assistant", "review_claimed_by")[:SHOWN])
-        votes = _votes(found)
         with_text = may_read_content(request.user)
         return [
             Waiting(
                 chat_session=each,
                 name=(each.title or "Untitled") if with_text else short(each.pk),
-                good=votes.get(each.pk, (0, 0))[0],
-                bad=votes.get(each.pk, (0, 0))[1],
+                good=each.good_votes,
+                bad=each.bad_votes,
                 can_be_claimed=each.review_state == reviews.State.QUEUED
                 or bool(getattr(each, "is_stale", False))
                 or each.review_claimed_by_id is None,
@@ -154,11 +152,3 @@ class ReviewQueue(admin.ModelAdmin):
             "checkbox_name": ACTION_CHECKBOX_NAME,
         }
         return TemplateResponse(request, "admin/chat/chatsession/tag.html", context)
-
-
-def _votes(rows: Iterable[ChatSession]) -> Mapping[Any, tuple[int, int]]:
-    """How many users' votes were good and bad, by session."""
-    cast = Feedback.objects.filter(turn__chat_session__in=[each.pk for each in rows])
-    good, bad = Count("pk", filter=Q(value__gt=0)), Count("pk", filter=Q(value__lt=0))
-    counts = cast.order_by().values("turn__chat_session").annotate(good=good, bad=bad)
-    return {each["turn__chat_session"]: (each["good"], each["bad"]) for each in counts}

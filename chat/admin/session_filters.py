@@ -12,7 +12,7 @@ from chat.access import staff_tenants
 from chat.admin.filters import DateRangeFilter, TextFilter
 from chat.admin.remarks import slug_of
 from chat.admin.scope import user_ids
-from chat.models import Assistant, ChatSession, ChatTurn, Feedback, ReviewTag
+from chat.models import Assistant, ChatSession, Feedback, ReviewTag
 
 FEW = 100  # suggestions that a filter offers
 
@@ -110,7 +110,7 @@ class ReviewFilter(ChoiceFilter):
 
 
 class FeedbackFilter(ChoiceFilter):
-    """Asked from the feedback, of which there is little, rather than of every session."""
+    """Comments are asked from the feedback, of which there is little."""
 
     title = "feedback"
     parameter_name = "feedback"
@@ -118,8 +118,8 @@ class FeedbackFilter(ChoiceFilter):
     def conditions(self, request: HttpRequest) -> dict[str, tuple[str, Q]]:
         bad, said = Q(value=Feedback.Value.BAD), ~Q(comment="")
         return {
-            "bad": ("Bad", _with_feedback(bad)),
-            "good": ("Good", _with_feedback(Q(value=Feedback.Value.GOOD))),
+            "bad": ("Bad", Q(bad_votes__gt=0)),
+            "good": ("Good", Q(good_votes__gt=0)),
             "comment": ("With a comment", _with_feedback(said)),
             "bad_comment": ("Bad, with a comment", _with_feedback(bad & said)),
         }
@@ -130,19 +130,14 @@ class ErrorFilter(ChoiceFilter):
     parameter_name = "error"
 
     def conditions(self, request: HttpRequest) -> dict[str, tuple[str, Q]]:
-        failed, cut = ChatTurn.Status.FAILED, ChatTurn.Status.INTERRUPTED
+        failed, interrupted = Q(failed_turns__gt=0), Q(interrupted_turns__gt=0)
         return {
-            "any": ("Failed or interrupted", _with_turn(failed, cut)),
-            "failed": ("Failed", _with_turn(failed)),
-            "interrupted": ("Interrupted", _with_turn(cut)),
-            "stopped": ("Stopped by the user", _with_turn(ChatTurn.Status.STOPPED)),
+            "any": ("Failed or interrupted", failed | interrupted),
+            "failed": ("Failed", failed),
+            "interrupted": ("Interrupted", interrupted),
+            "stopped": ("Stopped by the user", Q(stopped_turns__gt=0)),
         }
 
 
 def _with_feedback(condition: Q) -> Q:
     return Q(pk__in=Feedback.objects.filter(condition).values("turn__chat_session"))
-
-
-def _with_turn(*statuses: str) -> Q:
-    turns = ChatTurn.objects.filter(status__in=statuses).order_by()
-    return Q(pk__in=turns.values("chat_session"))

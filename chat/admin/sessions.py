@@ -128,6 +128,8 @@ class ChatSessionAdmin(
             {
                 "fields": [
                     ("message_count", "path_count", "turn_count", "token_count"),
+                    ("failed_turns", "interrupted_turns", "stopped_turns"),
+                    ("good_votes", "bad_votes"),
                     ("created_at", "last_active_at"),
                 ]
             },
@@ -231,6 +233,10 @@ class ChatSessionAdmin(
             ("archived", "quiet", chat_session.is_archived),
             ("pinned", "quiet", chat_session.is_pinned),
             ("memory off", "warning", chat_session.memory_enabled is False),
+            ("failed", "bad", chat_session.failed_turns),
+            ("interrupted", "warning", chat_session.interrupted_turns),
+            ("rated good", "good", chat_session.good_votes),
+            ("rated bad", "bad", chat_session.bad_votes),
             (
                 chat_session.get_review_state_display().lower(),
                 REVIEW_BADGES[chat_session.review_state],

@@ -5,13 +5,12 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chat import access, temporary, usage
+from chat import access, tallies, temporary, usage
 from chat.api import schema
 from chat.api.base import Endpoint
 from chat.api.bodies import Body, CleanText, with_cleaned
@@ -38,7 +37,7 @@ class TurnFeedback(Endpoint):
         turn = self.turn(session_id, turn_id)
         body = Rating.read(request)
         refuse_temporary_comment(turn, body.validated_data["comment"])
-        with transaction.atomic():
+        with tallies.counting(session_id):
             found, _ = Feedback.objects.update_or_create(
                 turn=turn, user=self.person, defaults=body.validated_data
             )
@@ -50,10 +49,9 @@ class TurnFeedback(Endpoint):
     )
     def delete(self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID) -> Response:
         """Take the rating back; without one nothing happens."""
-        with transaction.atomic():
-            for each in Feedback.objects.filter(
-                turn=self.turn(session_id, turn_id), user=self.person
-            ):
+        turn = self.turn(session_id, turn_id)
+        with tallies.counting(session_id):
+            for each in Feedback.objects.filter(turn=turn, user=self.person):
                 usage.mark(usage.day_of(each.created_at))
                 each.delete()
         return Response(status=204)

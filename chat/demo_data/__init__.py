@@ -109,13 +109,17 @@ def _batches(order: Order, cast: people.Cast) -> Iterator[list[Conversation]]:
 def _rows(batch: Iterable[Conversation], cast: people.Cast, sent: contexts.Contexts) -> list[Model]:
     """All rows, those of one table together, what is named before what names it."""
     made = list(batch)
+    votes: list[Model] = []
     for each in made:
         reviews.decide(each, cast)
+        rated = list(reviews.feedback(each))
+        reviews.tally(each, rated)
+        votes += rated
     rows: list[Model] = [each.session for each in made]
     rows += [row for each in made for row in each.messages]
     rows += [row for each in made for row in each.turns]
     rest = [row for each in made for row in sent.of(each)]
-    rest += [row for each in made for row in reviews.feedback(each)]
+    rest += votes
     rest += [row for each in made for row in reviews.reviews(each, cast)]
     return rows + sorted(rest, key=lambda row: type(row).__name__)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from django.db.models import Model
 
+from chat import tallies
 from chat.demo_data import phrases
 from chat.demo_data.conversations import Conversation
 from chat.demo_data.people import Cast
@@ -28,7 +30,7 @@ DONE = {
 NAMES = ("correctness", "tone")
 
 
-def feedback(made: Conversation) -> Iterator[Model]:
+def feedback(made: Conversation) -> Iterator[Feedback]:
     """Thumbs under a few answers, some with a comment."""
     chance = made.chance
     for turn in made.turns:
@@ -43,6 +45,16 @@ def feedback(made: Conversation) -> Iterator[Model]:
             comment=comment if has_comment else "",
             created_at=turn.finished_at or turn.started_at,
         )
+
+
+def tally(made: Conversation, votes: Iterable[Feedback]) -> None:
+    """Count on the session's row how turns ended and were rated; before the row is written."""
+    ended = Counter(turn.status for turn in made.turns)
+    cast = Counter(vote.value for vote in votes)
+    for name, status in tallies.TURNS.items():
+        setattr(made.session, name, ended[status])
+    for name, value in tallies.VOTES.items():
+        setattr(made.session, name, cast[value])
 
 
 def decide(made: Conversation, cast: Cast) -> None:

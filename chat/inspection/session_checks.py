@@ -114,6 +114,9 @@ def rows(facts: Facts) -> Iterator[Check]:
         for name, stored, counted in (
             ("message_count", chat_session.message_count, found["stored"]),
             ("path_count", chat_session.path_count, found["on_path"]),
+            ("failed_turns", chat_session.failed_turns, facts.turns["failed"]),
+            ("interrupted_turns", chat_session.interrupted_turns, facts.turns["interrupted"]),
+            ("stopped_turns", chat_session.stopped_turns, facts.turns["stopped"]),
         )
         if stored != counted
     ]

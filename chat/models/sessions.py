@@ -13,6 +13,17 @@ from django.db import models
 from chat.models.endpoints import Assistant
 from chat.models.tenants import Tenant
 
+# What lists of sessions are asked for and few sessions are: each has an index in their order.
+LISTED_APART = {
+    "held": models.Q(is_held=True),
+    "archived": models.Q(is_archived=True),
+    "temporary": models.Q(is_temporary=True),
+    "forgetful": models.Q(memory_enabled=False),
+    "errors": models.Q(failed_turns__gt=0) | models.Q(interrupted_turns__gt=0),
+    "bad": models.Q(bad_votes__gt=0),
+    "good": models.Q(good_votes__gt=0),
+}
+
 
 class ChatSession(models.Model):
     class TitleSource(models.TextChoices):
@@ -74,6 +85,11 @@ class ChatSession(models.Model):
     token_count = models.PositiveBigIntegerField(
         "tokens", default=0, help_text="Input and output tokens of all turns."
     )
+    failed_turns = models.PositiveIntegerField("failed", default=0)
+    interrupted_turns = models.PositiveIntegerField("interrupted", default=0)
+    stopped_turns = models.PositiveIntegerField("stopped", default=0)
+    good_votes = models.PositiveIntegerField("rated good", default=0)
+    bad_votes = models.PositiveIntegerField("rated bad", default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     last_active_at = models.DateTimeField(auto_now_add=True)
     review_state = models.CharField(
@@ -97,7 +113,13 @@ class ChatSession(models.Model):
             ),
             models.Index(fields=["-last_active_at", "-id"], name="chat_session_recent"),
             models.Index(fields=["lease_expires_at"], name="chat_session_lease"),
-            models.Index(fields=["review_state", "id"], name="chat_session_review"),
+            models.Index(fields=["review_state", "created_at", "id"], name="chat_session_review"),
+            *(
+                models.Index(
+                    fields=["-last_active_at", "-id"], name=f"chat_session_{name}", condition=rare
+                )
+                for name, rare in LISTED_APART.items()
+            ),
         ]
 
     def __str__(self) -> str:

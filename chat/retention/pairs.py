@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet
 
-from chat import dues, events, leases, temporary
+from chat import dues, events, leases, tallies, temporary
 from chat.models import (
     Attachment,
     ChatMessage,
@@ -119,6 +119,7 @@ def take_out(pair: Pair, chat_session: ChatSession) -> Gone:
         **new_title(chat_session),
     }
     ChatSession.objects.filter(pk=pair.session_id).update(**changes)
+    tallies.recount(pair.session_id)
     if chat_session.is_temporary:
         temporary.drop(pair.session_id, pair.messages)
     told = {name: changes[name] for name in ("title", "title_source") if name in changes}

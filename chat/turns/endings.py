@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from chat import dues, leases, temporary, usage
+from chat import dues, leases, tallies, temporary, usage
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
 from chat.search import messages
 from chat.turns import output_schema
@@ -65,6 +65,8 @@ def finish(begun: Begun, outcome: Outcome) -> None:
             _drop_answer(begun)
         messages.index_answers(begun.session_id, begun.turn_id)
         _end_turn(begun, outcome, checked)
+        if outcome.status in tallies.TURNS.values():
+            tallies.recount(begun.session_id)
         usage.mark(begun.day)
         _note_use(begun)
         if outcome.status == ChatTurn.Status.COMPLETED:

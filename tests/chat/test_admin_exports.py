@@ -26,7 +26,6 @@ from chat.models import (
     ChatSession,
     ChatTurn,
     ExportJob,
-    Feedback,
     ReviewTag,
 )
 from chat.transfer import export_files, export_jobs
@@ -128,7 +127,7 @@ def test_tag_state_rating_and_search_choose_as_in_the_list(client: Client) -> No
     ChatSession.objects.filter(pk=flagged.pk).update(review_state="flagged")
     ChatSession.objects.filter(pk=named.pk).update(title="Invoice 2041")
     turn = rated.turns.get()
-    Feedback.objects.create(turn=turn, user=rated.user, value=-1, comment="No.")
+    builders.feedback(turn, value=-1, comment="No.")
     for query, chosen in (
         ("tag=价格", tagged),
         ("review=flagged", flagged),
@@ -221,7 +220,7 @@ def test_an_export_holds_only_the_tenants_of_its_reader(kind: str) -> None:
     home, other = builders.tenant("home"), builders.tenant("other")
     (mine,), (foreign,) = sessions(1, tenant=home), sessions(1, tenant=other)
     for each in (mine, foreign):
-        Feedback.objects.create(turn=each.turns.get(), user=each.user, value=1)
+        builders.feedback(each.turns.get(), value=1)
     client = signed_in(viewer(METADATA, "chat.view_feedback", tenants=[home]))
     rows = lines_of(client.post(new_url(), asked(kind)))
     assert rows
@@ -233,7 +232,7 @@ def test_an_export_holds_only_the_tenants_of_its_reader(kind: str) -> None:
 def test_text_is_exported_by_who_may_export_and_read_it(settings: LazySettings) -> None:
     chat_session = builders.chat_session(title="secret title")
     turn = builders.exchange(chat_session, "secret question", "secret answer")
-    Feedback.objects.create(turn=turn, user=chat_session.user, value=1, comment="secret comment")
+    builders.feedback(turn, value=1, comment="secret comment")
 
     def found(person: Any, kind: str) -> str:
         answer = signed_in(person).post(new_url(), asked(kind, with_text="on"))
@@ -332,7 +331,7 @@ def test_a_message_of_a_megabyte_does_not_hold_up_its_list(client: Client) -> No
         page = client.get(list_url(ChatMessage))
     assert page.status_code == 200
     assert len(page.content) < 100_000
-    reading = [query["sql"] for query in queries if '"chat_chatmessage"."seq"' in query["sql"]]
+    reading = [query["sql"] for query in queries if '"chat_chatmessage"."role"' in query["sql"]]
     assert ["SUBSTR" in sql and '"content", "chat' not in sql for sql in reading] == [True]
 
 

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from chat.models import AuditEvent, ChatSession, ContextRecord, Feedback, ReviewNote
+from chat.models import AuditEvent, ChatSession, ContextRecord, ReviewNote
 from memory.models import MemorySnapshot
 from tests import builders
 from tests.chat.admin_site import (
@@ -37,7 +37,7 @@ def chat_session() -> ChatSession:
     builders.proven_record(turn)
     builders.snapshot(made)
     builders.preference(made.user, "phrase", PLANTED)
-    Feedback.objects.create(turn=turn, user=made.user, value=-1, comment=f"not {PLANTED}")
+    builders.feedback(turn, value=-1, comment=f"not {PLANTED}")
     ReviewNote.objects.create(chat_session=made, text=f"said {PLANTED}")
     builders.attachment(made)
     return made

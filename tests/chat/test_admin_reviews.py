@@ -19,7 +19,6 @@ from chat.models import (
     AuditEvent,
     ChatSession,
     ChatTurn,
-    Feedback,
     ReviewNote,
     ReviewScore,
     ReviewTag,
@@ -268,7 +267,7 @@ def test_the_queue_says_what_users_thought(client: Client) -> None:
     chat_session = queued()
     turns = builders.exchanges(chat_session, 3)
     for turn, value in zip(turns, (1, -1, -1), strict=True):
-        Feedback.objects.create(turn=turn, user=chat_session.user, value=value)
+        builders.feedback(turn, value=value)
     page = text_of(client.get(QUEUE))
     assert ("2 bad" in page, "1 good" in page) == (True, True)
 
@@ -528,7 +527,7 @@ def test_who_does_not_review_sees_states_tags_and_scores_and_no_form(
 ) -> None:
     chat_session = claimed(person)
     turn = builders.exchange(chat_session, "Q", "A")
-    Feedback.objects.create(turn=turn, user=chat_session.user, value=-1, comment="wrong, again")
+    builders.feedback(turn, value=-1, comment="wrong, again")
     send(client, chat_session, "save", note="a secret remark", score="2", new_tags="Billing")
     page = text_of(signed_in(member("Viewer")).get(transcript_url(chat_session)))
     shown = ["In review", f"claimed by <bdi>{person}</bdi>", "Billing", "overall", "Bad"]
@@ -541,7 +540,7 @@ def test_who_does_not_review_sees_states_tags_and_scores_and_no_form(
 def test_the_users_feedback_stands_beside_the_answer(client: Client) -> None:
     chat_session = builders.chat_session(builders.user("alice"))
     first, second = builders.exchanges(chat_session, 2)
-    Feedback.objects.create(turn=second, user=chat_session.user, value=-1, comment="不对 <b>")
+    builders.feedback(second, value=-1, comment="不对 <b>")
     page = text_of(client.get(transcript_url(chat_session)))
     assert page.index("Answer 2") < page.index("Bad") < page.index("不对 <b>")
     assert page.index(f'id="turn-{first.number}"') < page.index("Answer 2")
@@ -607,7 +606,7 @@ def test_rated_sessions_are_found_by_rating_and_comment(client: Client) -> None:
     bad, good, said_so, none = (builders.chat_session() for _ in range(4))
     for chat_session, value, comment in ((bad, -1, ""), (good, 1, ""), (said_so, -1, "no")):
         turn = builders.exchange(chat_session)
-        Feedback.objects.create(turn=turn, user=chat_session.user, value=value, comment=comment)
+        builders.feedback(turn, value=value, comment=comment)
     builders.exchange(none)
     assert found(client, feedback="bad") == {bad, said_so}
     assert found(client, feedback="good") == {good}

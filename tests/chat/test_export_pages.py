@@ -165,7 +165,7 @@ def test_without_text_no_text_is_read() -> None:
     turn = builders.exchange(
         chat_session, "secret question", "secret answer", error_detail="secret"
     )
-    Feedback.objects.create(turn=turn, user=chat_session.user, value=1, comment="secret comment")
+    builders.feedback(turn, value=1, comment="secret comment")
     ReviewNote.objects.create(chat_session=chat_session, text="secret note")
     for kind in KINDS:
         selection = directly(kind, False) if kind == "sessions" else of_sessions(kind, False)
@@ -192,7 +192,7 @@ def test_a_session_holds_its_tags_scores_notes_and_feedback() -> None:
         chat_session=chat_session, subject="session", name="tone", author=reviewer, value=4
     )
     ReviewNote.objects.create(chat_session=chat_session, author=reviewer, text="Good.")
-    Feedback.objects.create(turn=turn, user=chat_session.user, value=-1)
+    builders.feedback(turn, value=-1)
     (row,) = everything(directly("sessions"))
     assert row["user"] == "ada"
     assert row["title"] == "First"
