@@ -1,7 +1,9 @@
 """The daily roll-up: what was used, by day (UTC), tenant, endpoint and model.
 
-A day is made anew from its rows, so that it may be made as often as wanted; what was deleted since
-is not counted any more. `mark` makes it due; a follow-up does it (`chat.follow_ups`).
+A day is made anew from its rows, so that it may be made as often as wanted. What was used and paid
+for stays counted when its conversation is deleted: no figure of a day gets smaller than it was, but
+those of ratings, which people may take back. `mark` makes a day due; a follow-up does it
+(`chat.follow_ups`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,16 @@ from chat.models import ChatTurn, DailyUsage, Feedback, ModelCall
 BUCKET = timedelta(minutes=5)  # the roll-up is at most so much behind, and done once in it
 BATCH = 2_000
 FASTEST_MS, STEP = 100, 1.25  # the first class of latencies, and each to the one before
+
+USED = (
+    "sessions",
+    "turns",
+    "calls",
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "cost",
+)
 
 Key = tuple[int, str, str]  # tenant, endpoint, model
 
@@ -47,9 +59,14 @@ class _Sums:
         self.output_tokens += made or 0
         self.cost += cost or 0
 
-    @property
-    def values(self) -> dict[str, Any]:
-        return {**vars(self), "sessions": len(self.sessions)}
+    def values(self, before: DailyUsage) -> dict[str, Any]:
+        """The figures, none but those of ratings smaller than `before`."""
+        found = {**vars(self), "sessions": len(self.sessions)}
+        for name in USED:
+            found[name] = max(found[name], getattr(before, name))
+        for name in ("errors", "latencies"):
+            found[name] = dict(found[name] | Counter(getattr(before, name)))
+        return found
 
 
 def mark(day: date) -> None:
@@ -74,18 +91,23 @@ def roll_up(day: date) -> int:
     for add in (_add_turns, _add_calls, _add_feedback):
         add(day, sums)
     with transaction.atomic():
-        kept = []
-        for (tenant, endpoint, model), each in sums.items():
-            row, _ = DailyUsage.objects.update_or_create(
-                day=day,
-                tenant_id=tenant,
-                endpoint_name=endpoint,
-                model_name=model,
-                defaults=each.values,
-            )
-            kept.append(row.pk)
-        DailyUsage.objects.filter(day=day).exclude(pk__in=kept).delete()
-    return len(kept)
+        rows = DailyUsage.objects.select_for_update().filter(day=day)
+        known = {(row.tenant_id, row.endpoint_name, row.model_name): row for row in rows}
+        for key in sums.keys() | known.keys():
+            row = known.get(key) or _new_row(day, key)
+            for name, value in sums.get(key, _Sums()).values(row).items():
+                setattr(row, name, value)
+            row.save()
+    return len(sums.keys() | known.keys())
+
+
+def _new_row(day: date, key: Key) -> DailyUsage:
+    """The row of a day that somebody else may be making too."""
+    tenant, endpoint, model = key
+    row, _ = DailyUsage.objects.get_or_create(
+        day=day, tenant_id=tenant, endpoint_name=endpoint, model_name=model
+    )
+    return row
 
 
 def _within(day: date, name: str) -> dict[str, datetime]:

@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chat import dues, llm, usage
+from chat import dues, llm, retention, usage
 from chat.models import ChatSession, ChatTurn, DailyUsage, Feedback, FollowUp, ModelCall
 from chat.usage import latency_class, percentile
 from tests import builders
@@ -83,15 +83,34 @@ def test_turns_calls_and_feedback_of_a_day_are_summed(chat_session: ChatSession)
     assert (found.good, found.bad) == (1, 0)
 
 
-def test_a_day_may_be_made_again_and_what_is_gone_is_not_counted(
+def test_a_day_may_be_made_again_and_counts_what_was_deleted_since(
     chat_session: ChatSession,
 ) -> None:
+    other = builders.chat_session(tenant=chat_session.tenant)
     turn(chat_session)
-    turn(chat_session, model_name="m2")
+    turn(other, status="failed", error_code="http_500", seconds=1.0)
+    turn(other, model_name="m2")
     assert [usage.roll_up(DAY), usage.roll_up(DAY)] == [2, 2]
-    ChatTurn.objects.filter(model_name="m2").update(model_name="m1")
-    assert usage.roll_up(DAY) == 1
-    assert row().turns == 2
+    before = list(DailyUsage.objects.order_by("pk").values(*usage.USED, "errors", "latencies"))
+    assert [each["turns"] for each in before] == [2, 1]
+    retention.forget_session(other.pk)
+    assert usage.roll_up(DAY) == 2
+    after = DailyUsage.objects.order_by("pk").values(*usage.USED, "errors", "latencies")
+    assert list(after) == before
+    for _ in range(2):
+        turn(chat_session)
+    usage.roll_up(DAY)
+    assert DailyUsage.objects.get(model_name="m1").turns == 3
+
+
+def test_a_rating_that_is_taken_back_is_not_counted(chat_session: ChatSession) -> None:
+    liked = Feedback.objects.create(turn=turn(chat_session), user=chat_session.user, value=1)
+    Feedback.objects.filter(pk=liked.pk).update(created_at=NOON)
+    usage.roll_up(DAY)
+    assert row().good == 1
+    liked.delete()
+    usage.roll_up(DAY)
+    assert (row().good, row().turns) == (0, 1)
 
 
 def test_tenants_endpoints_and_models_are_apart(chat_session: ChatSession) -> None:
