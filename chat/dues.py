@@ -2,8 +2,9 @@
 UPDATE, deleted when done.
 
 A claim that is not given back within one and a half CHAT_FOLLOW_UP_SECONDS may be taken over: its
-worker has died, which counts as a failed attempt. Times are the database's. Everything here is
-synchronous.
+worker has died, which counts as a failed attempt. Times are the database's; one that lies further ahead than
+any that is set here comes from a clock that was put back since, and holds nothing up. Everything
+here is synchronous.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from memory.text import clean
 Kind = FollowUp.Kind
 FIRST_BACKOFF = 30.0  # seconds; doubles with every failure
 LONGEST_BACKOFF = 86_400.0
+CLOCK_SLACK = 3_600.0
+"""Seconds that the clock may be put back, for which due work then waits."""
 ERROR_LENGTH = 500
 WORKER_LOST = "worker_lost: whoever was doing this died or hung."
 ANEW = ":anew"  # ends the subject of a summary that is to be made from the history alone
@@ -83,17 +86,16 @@ def once(kind: str, subject: str, delay: float) -> None:
 
 def claim(limit: int, kinds: Collection[str] = Kind.values) -> list[Claim]:
     """Claim at most `limit` follow-ups of these kinds that are due, the longest waiting first."""
-    free = Q(claimed_until=None) | Q(claimed_until__lt=Now())
-    due = FollowUp.objects.filter(free, kind__in=kinds, due_at__lte=Now())
+    hold = settings.CHAT_FOLLOW_UP_SECONDS * 1.5
+    free = Q(claimed_until=None) | _outside("claimed_until", hold)
+    due = FollowUp.objects.filter(free, _outside("due_at", LONGEST_BACKOFF), kind__in=kinds)
     claims = []
     for row in list(due.order_by("due_at", "id")[:limit]):
         token = uuid.uuid4().hex
         lost = {"attempts": row.attempts + 1, "last_error": WORKER_LOST} if row.claimed_by else {}
         taken = FollowUp.objects.filter(
             free, pk=row.pk, version=row.version, claimed_by=row.claimed_by
-        ).update(
-            claimed_by=token, claimed_until=_later(settings.CHAT_FOLLOW_UP_SECONDS * 1.5), **lost
-        )
+        ).update(claimed_by=token, claimed_until=_later(hold), **lost)
         if taken:
             attempts = row.attempts + bool(lost)
             session_id = row.chat_session_id
@@ -140,6 +142,12 @@ def try_now(ids: Collection[int]) -> int:
 
 def _mine(claim: Claim) -> QuerySet[FollowUp]:
     return FollowUp.objects.filter(pk=claim.id, claimed_by=claim.token)
+
+
+def _outside(name: str, longest: float) -> Q:
+    """A time that has passed, or lies more than `longest` seconds ahead, where none is set."""
+    passed = Q(**{f"{name}__lte": Now()})
+    return passed | Q(**{f"{name}__gt": _later(longest + CLOCK_SLACK)})
 
 
 def _later(seconds: float) -> Combinable:

@@ -78,6 +78,17 @@ def test_the_longest_waiting_is_claimed_first_and_no_more_than_asked_for() -> No
     assert dues.claim(2) == []
 
 
+def test_a_clock_that_was_put_back_holds_nothing_up_for_ever() -> None:
+    mark("1")
+    mark("2")
+    FollowUp.objects.filter(subject="1").update(due_at=Now() + timedelta(days=400))
+    FollowUp.objects.filter(subject="2").update(
+        claimed_by="somebody", claimed_until=Now() + timedelta(days=400)
+    )
+    assert sorted((each.subject, each.attempts) for each in dues.claim(10)) == [("1", 0), ("2", 1)]
+    assert dues.claim(10) == []
+
+
 def test_only_the_kinds_that_are_asked_for_are_claimed() -> None:
     mark(kind="usage")
     assert dues.claim(10, ["title"]) == []
