@@ -100,6 +100,7 @@ def forget_in_memory(session_id: uuid.UUID, messages: dict[uuid.UUID, int]) -> G
     the snapshot, summaries that cover them, the digest, what was sent of them verbatim."""
     ChatSession.objects.filter(pk=session_id).update(memory_epoch=F("memory_epoch") + 1)
     snapshot, pending = removals.drop_snapshot(session_id)
+    drop_errors(Q(chat_session=session_id))
     covering = sum(summaries.drop_covering(session_id, seq) for seq in messages.values())
     digest = empty_digest(session_id) if covering else Gone()
     taken = gone(snapshots=snapshot, summaries=covering)
@@ -111,8 +112,15 @@ def empty_digest(session_id: uuid.UUID) -> Gone:
     owner = ChatSession.objects.filter(pk=session_id).values_list("tenant", "user").first()
     if owner is None or not digests.forget_source(*owner, session_id):
         return Gone()
-    dues.mark(FollowUp.Kind.DIGEST, f"{owner[0]}:{owner[1]}")
+    subject = f"{owner[0]}:{owner[1]}"
+    dues.mark(FollowUp.Kind.DIGEST, subject)
+    drop_errors(Q(kind=FollowUp.Kind.DIGEST, subject=subject))
     return gone(digests=1)
+
+
+def drop_errors(which: Q) -> None:
+    """Take out why follow-ups failed: an endpoint may quote what it was asked with."""
+    FollowUp.objects.filter(which).update(last_error="")
 
 
 # --- Records of requests --------------------------------------------------------------------------

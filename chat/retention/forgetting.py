@@ -109,6 +109,7 @@ def draw_line(session_id: uuid.UUID, unwanted: set[int], by: Actor) -> tuple[int
 
 def drop_memory(session_id: uuid.UUID) -> Gone:
     """Drop the snapshot and the summaries of a session, and a digest that was made of them."""
+    copies.drop_errors(Q(chat_session=session_id))
     snapshot, pending = removals.drop_snapshot(session_id)
     taken = gone(snapshots=snapshot, summaries=summaries.drop(session_id))
     return taken + Gone(pending=pending) + copies.empty_digest(session_id)

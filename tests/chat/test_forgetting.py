@@ -435,6 +435,23 @@ def statuses() -> list[tuple[str, str]]:
     return list(rows.values_list("text", "status"))
 
 
+@pytest.mark.parametrize("how", ["pair", "clear"])
+def test_what_an_endpoint_quoted_when_a_follow_up_failed_goes_along(
+    alice: Planted, how: str
+) -> None:
+    error = f"bad_request: {WORD} is not allowed"
+    FollowUp.objects.filter(chat_session=alice.session).update(last_error=error)
+    subject = f"{alice.session.tenant_id}:{alice.user.pk}"
+    FollowUp.objects.create(
+        kind="digest", subject=subject, due_at=alice.turn.started_at, last_error=error
+    )
+    if how == "pair":
+        retention.forget_pair(alice.session.pk, alice.turn.input_id)
+    else:
+        retention.clear_memory(alice.session.pk)
+    assert not FollowUp.objects.exclude(last_error="").exists()
+
+
 def test_what_was_replaced_twice_is_not_offered_while_the_newest_holds(alice: Planted) -> None:
     languages(alice.session, alice.quoting)
     retention.forget_pair(alice.session.pk, alice.turn.input_id)
