@@ -98,4 +98,5 @@ def follow(pending: Sequence[PendingRemoval], receipt: DeletionReceipt | None = 
         if each.kind != PendingRemoval.Kind.INDEX:  # merging an index takes a while
             transaction.on_commit(partial(removals.carry_out, each))
     # Whatever the first attempt leaves, if the process lives to make it, is tried again.
-    dues.mark(FollowUp.Kind.REMOVALS, "all", delay=removals.RETRY_SECONDS)
+    is_tried = all(each.kind != PendingRemoval.Kind.INDEX for each in pending)
+    dues.mark(FollowUp.Kind.REMOVALS, "all", delay=removals.RETRY_SECONDS if is_tried else 0.0)

@@ -52,6 +52,9 @@ def test_a_deleted_conversation_leaves_a_receipt(open_chat: OpenChat, new_person
     dialog.get_by_role("button", name="Delete").click()
     receipt = chat.page.get_by_role("dialog", name="What was removed")
     expect(receipt).to_contain_text("messages")
+    expect(receipt).to_contain_text("runs of the model")
+    # The index is cleaned in the background: the open receipt says so when it is done.
+    expect(receipt).to_contain_text("Everything is gone.", timeout=40_000)
     receipt.get_by_role("button", name="Close").click()
     expect(row).to_have_count(0)
     assert new_person.call("GET", f"sessions/{session}/")[0] == 404

@@ -1,5 +1,6 @@
 /** What was removed: receipts of the server, with the counts by place. */
 
+import { Api } from "./api.js";
 import { openDialog } from "./dialogs.js";
 import { byId, element, textButton } from "./dom.js";
 import { counted, fullTime, number, time } from "./format.js";
@@ -13,13 +14,37 @@ const KINDS = {
 };
 
 const PLACES = {
+  accessattempt: "attempts to sign in",
+  accessfailurelog: "attempts to sign in that failed",
+  accesslog: "sign-ins",
+  admin_log: "entries of the administration's log",
+  audit_events: "entries of the log that named you",
+  audit_reasons: "reasons in the log",
+  browser_sessions: "browsers that were signed in",
+  cache: "texts kept for a short time",
   context_parts: "texts of stored requests",
   context_records: "stored requests",
   derived_texts: "notes of where words were copied to",
   digests: "texts of what is known of you",
+  exports: "exports that held it",
+  follow_ups: "tasks that were still to be done",
+  forgotten_preferences: "marks of what you had deleted before",
+  manifests: "names in lists of what was sent",
+  preferences: "things that were remembered",
+  proofs: "proofs of what was sent",
+  quotes: "quotations of what you said",
+  redacted_messages: "messages elsewhere that quoted it",
+  review_notes: "notes of reviewers",
+  review_scores: "scores of reviewers",
+  review_tags: "labels of reviewers",
+  saved_filters: "saved searches that named you",
   search_entries: "entries of the search",
+  sessions: "conversations",
   snapshots: "remembered windows",
+  turns: "runs of the model",
 };
+
+const AGAIN_MS = 2000;
 
 /** @param {import("./types.js").Receipt} receipt */
 const kindOf = ({ kind }) => KINDS[/** @type {"session"} */ (kind)] ?? kind.replaceAll("_", " ");
@@ -58,8 +83,34 @@ export function receiptNodes(receipt) {
 /** @param {import("./types.js").Receipt | null | undefined} receipt */
 export async function showReceipt(receipt) {
   if (!receipt) return;
-  byId("receipt-body").replaceChildren(...receiptNodes(receipt));
+  const body = byId("receipt-body");
+  body.replaceChildren(...receiptNodes(receipt));
+  const stop = isPending(receipt) ? keepAsking(receipt.id, (now) => body.replaceChildren(...receiptNodes(now))) : null;
   await openDialog("receipt-dialog");
+  stop?.();
+}
+
+/**
+ * Ask the server how far it is until everything is gone; what calls it off is returned.
+ * @param {string} id @param {(receipt: import("./types.js").Receipt) => void} onNews
+ */
+function keepAsking(id, onNews) {
+  const api = new Api(() => location.reload());
+  let isOver = false;
+  const stop = () => {
+    isOver = true;
+    clearInterval(timer);
+  };
+  const timer = setInterval(async () => {
+    try {
+      const now = await api.get(`receipts/${id}/`);
+      if (!isOver) onNews(now);
+      if (!isPending(now)) stop();
+    } catch (error) {
+      console.info("A receipt could not be read again.", error);
+    }
+  }, AGAIN_MS);
+  return stop;
 }
 
 /** @param {import("./types.js").Receipt[]} receipts @param {(id: string) => void} onShow */
