@@ -113,10 +113,8 @@ def write(
             cursor.executemany(WRITE, [row_of(*each) for each in enumerate(words, first_entry)])
         return
     copy("chat_chatmessage", MESSAGE, message_rows)
-    with_words = [
-        (*row, literal_of(each), each.length) for row, each in zip(entry_rows, words, strict=True)
-    ]
-    copy("chat_searchentry", (*ENTRY, "words", "length"), with_words)
+    with_words = [(*row, literal_of(each)) for row, each in zip(entry_rows, words, strict=True)]
+    copy("chat_searchentry", (*ENTRY, "words"), with_words)
 
 
 def words_of_each(said: Sequence[Sequence[str]], owner: tuple[str, ...]) -> Iterator[entries.Words]:

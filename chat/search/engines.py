@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from django.db import connection
 
-from chat.search.entries import Words
+from chat.search.entries import Lengths, Words
 from chat.search.scopes import Scope
 
 
@@ -23,8 +23,7 @@ class Posting(NamedTuple):
     column: int
     """Its place in `entries.COLUMNS`."""
     entry: int
-    length: int
-    """How many words the entry has of its own."""
+    lengths: Lengths
 
 
 class Engine(Protocol):
@@ -34,7 +33,7 @@ class Engine(Protocol):
         """Give entries their words, instead of those that they have."""
 
     def replace(self, entry_id: int, column: str, words: Sequence[str]) -> None:
-        """Give an entry other words in one column."""
+        """Give an entry other words in one of `entries.TEXTS`."""
 
     def postings(self, scope: Scope, words: Sequence[str], most: int) -> list[Posting]:
         """Where in `scope` each of `words` stands: of each word, in the newest `most` entries."""

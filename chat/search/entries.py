@@ -11,8 +11,12 @@ from django.utils import timezone
 
 from memory.words import STOP_WORDS, tokens
 
-COLUMNS = ("own", "previous", "next", "day")
+TEXTS = ("own", "previous", "next")
+COLUMNS = (*TEXTS, "day")
 """A message is found by its text, by what stands before and after it, and by its date."""
+
+Lengths = tuple[int, int, int]
+"""How many words an entry has in each of TEXTS."""
 
 MOST_BYTES = 500_000  # of the own words of a message; PostgreSQL holds 1 MB an entry
 MOST_BESIDE = 300  # words of what stands before or after it
@@ -35,8 +39,8 @@ class Words:
     owner: tuple[str, ...]
 
     @property
-    def length(self) -> int:
-        return len(self.own)
+    def lengths(self) -> Lengths:
+        return len(self.own), len(self.previous), len(self.next)
 
 
 def words_of(text: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Words in PostgreSQL: a tsvector of the entry's own row, its columns as weights A to D.
 
-Its literals are made here, of words that hold nothing but letters, digits, marks and "_".
+Its literals are made here, of words that hold nothing but letters, digits, marks and "_". How many
+words a column has is counted by the database (generated columns, see the migrations).
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ OWNER = "D"  # as good as any: no question asks for such a word
 # Each word is looked up by itself. The OFFSET 0 keeps the planner from walking all entries from
 # the newest on in the hope of meeting a rare word.
 POSTINGS = """
-SELECT asked.number, mine.id, mine.length,
+SELECT asked.number, mine.id, mine.own_length, mine.previous_length, mine.next_length,
        mine.words @@ (asked.word || ':A')::tsquery, mine.words @@ (asked.word || ':B')::tsquery,
        mine.words @@ (asked.word || ':C')::tsquery, mine.words @@ (asked.word || ':D')::tsquery
 FROM unnest(%s::int[], %s::text[]) AS asked (number, word)
 CROSS JOIN LATERAL (
     SELECT * FROM (
-        SELECT e.id, e.words, e.length FROM chat_searchentry e
+        SELECT e.id, e.words, e.own_length, e.previous_length, e.next_length
+        FROM chat_searchentry e
         WHERE e.words @@ (asked.word || %s)::tsquery AND e.id > %s AND {condition} OFFSET 0
     ) AS found
     ORDER BY found.id DESC LIMIT %s
@@ -38,10 +40,10 @@ CROSS JOIN LATERAL (
 
 class Postgres:
     def write(self, entries: Mapping[int, Words]) -> None:
-        rows = [(literal_of(words), words.length, entry) for entry, words in entries.items()]
+        rows = [(literal_of(words), entry) for entry, words in entries.items()]
         with connection.cursor() as cursor:
             cursor.executemany(
-                "UPDATE chat_searchentry SET words = %s::tsvector, length = %s WHERE id = %s", rows
+                "UPDATE chat_searchentry SET words = %s::tsvector WHERE id = %s", rows
             )
 
     def replace(self, entry_id: int, column: str, words: Sequence[str]) -> None:
@@ -102,8 +104,8 @@ def _postings(scope: Scope, words: Mapping[int, str], most: int, after: int = 0)
         ],
     )
     return [
-        Posting(number, column, entry, length)
-        for number, entry, length, *stands in rows
+        Posting(number, column, entry, (own, previous, following))
+        for number, entry, own, previous, following, *stands in rows
         for column, is_there in enumerate(stands)
         if is_there
     ]

@@ -1,29 +1,28 @@
-"""Which entries answer a question best: BM25 over the places where its words stand.
+"""Which entries answer a question best: BM25F over the places where its words stand.
 
-How rare a word is, is reckoned among the entries that may be found: nobody's ranking depends on
-what others wrote.
+BM25F (Robertson, Zaragoza and Taylor, 2004) adds up how often a word stands in each column, by the
+column's weight and length, before it bounds what one word can add. How rare a word is, is reckoned
+among the entries that may be found: nobody's ranking depends on what others wrote. Where the
+figures come from: docs/memory.md, "Search and recall".
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chat.search.engines import Posting
-from chat.search.entries import COLUMNS
+from chat.search.entries import COLUMNS, TEXTS, Lengths
 
-WEIGHTS = {"own": 1.0, "previous": 0.5, "next": 0.25, "day": 0.5}
-TERM_WEIGHT = 1.2  # k1 of BM25, as usual
-LENGTH_WEIGHT = 0.25  # b; at the usual 0.75 short neighbours push aside what holds the words
+WEIGHTS = {"own": 1.0, "previous": 0.75, "next": 0.25, "day": 0.75}
+LENGTH_WEIGHTS = {"own": 0.25, "previous": 0.75, "next": 0.75}  # b; a date has no length
+TERM_WEIGHT = 0.9  # k1
 ONLY_DAY = 1 << COLUMNS.index("day")
 
-# Columns as the bits of a number: how often a word counts as being there, for each.
-_TIMES = [
-    sum(WEIGHTS[name] for bit, name in enumerate(COLUMNS) if columns >> bit & 1)
-    for columns in range(1 << len(COLUMNS))
-]
+Weights = tuple[float, float, float, float]
+"""How much a word counts in each of `entries.COLUMNS`."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +43,20 @@ def rank(postings: Sequence[Posting], words: Sequence[str], total: int, most: in
     counts = Counter(word for found in stands.values() for word in found)
     rare = {word for word, count in counts.items() if count < most} or set(counts)
     rarity = {word: _rarity(counts[word], max(total, counts[word])) for word in rare}
-    average = sum(lengths.values()) / len(lengths) if lengths else 1.0
+    averages = _averages(lengths.values())
     scores = []
     for entry, found in stands.items():
         kept = {word: columns for word, columns in found.items() if word in rare}
         if not kept or _is_a_mere_number(kept, words):
             continue
-        spread = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * lengths[entry] / max(average, 1.0)
-        scores.append(Ranked(entry, _score(kept, rarity, TERM_WEIGHT * spread)))
+        scores.append(Ranked(entry, _score(kept, rarity, _weights(lengths[entry], averages))))
     return sorted(scores, key=lambda each: (-each.score, -each.entry))
 
 
-def _gather(postings: Iterable[Posting]) -> tuple[dict[int, dict[int, int]], dict[int, int]]:
-    """By entry: in which columns each word stands, as bits; and how long the entry is."""
+def _gather(postings: Iterable[Posting]) -> tuple[dict[int, dict[int, int]], dict[int, Lengths]]:
+    """By entry: in which columns each word stands, as bits; and how long its texts are."""
     stands: defaultdict[int, dict[int, int]] = defaultdict(dict)
-    lengths: dict[int, int] = {}
+    lengths: dict[int, Lengths] = {}
     for word, column, entry, length in postings:
         found = stands[entry]
         found[word] = found.get(word, 0) | 1 << column
@@ -66,19 +64,39 @@ def _gather(postings: Iterable[Posting]) -> tuple[dict[int, dict[int, int]], dic
     return dict(stands), lengths
 
 
+def _averages(lengths: Iterable[Lengths]) -> list[float]:
+    return [max(sum(column) / len(column), 1.0) for column in zip(*lengths, strict=True)]
+
+
+def _weights(lengths: Lengths, averages: Sequence[float]) -> Weights:
+    """In a long text a word counts less than in a short one."""
+    own, previous, following = (
+        WEIGHTS[name] / (1 - LENGTH_WEIGHTS[name] + LENGTH_WEIGHTS[name] * length / average)
+        for name, length, average in zip(TEXTS, lengths, averages, strict=True)
+    )
+    return own, previous, following, WEIGHTS["day"]
+
+
 def _rarity(count: int, total: int) -> float:
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
-def _score(found: dict[int, int], rarity: dict[int, float], spread: float) -> float:
+def _score(found: Mapping[int, int], rarity: Mapping[int, float], weights: Weights) -> float:
+    own, previous, following, day = weights
     score = 0.0
     for word in sorted(found):  # in one order: sums of floats depend on it
-        times = _TIMES[found[word]]
-        score += rarity[word] * times * (TERM_WEIGHT + 1) / (times + spread)
+        bits = found[word]
+        times = (
+            (bits & 1) * own
+            + (bits >> 1 & 1) * previous
+            + (bits >> 2 & 1) * following
+            + (bits >> 3 & 1) * day
+        )
+        score += rarity[word] * times * (TERM_WEIGHT + 1) / (times + TERM_WEIGHT)
     return score
 
 
-def _is_a_mere_number(found: dict[int, int], words: Sequence[str]) -> bool:
+def _is_a_mere_number(found: Mapping[int, int], words: Sequence[str]) -> bool:
     """Whether nothing but one number was found, and only in the date: "7" asks for no day."""
     if len(found) > 1:
         return False

@@ -11,14 +11,16 @@ from typing import Any
 from django.db import connection
 
 from chat.search.engines import Posting
-from chat.search.entries import COLUMNS, Words
+from chat.search.entries import COLUMNS, TEXTS, Words
 from chat.search.scopes import Scope
 
 STORED = (*COLUMNS, "owner")
+LENGTHS = tuple(f"{name}_length" for name in TEXTS)
 WRITE = (
-    f"INSERT OR REPLACE INTO chat_search_words (rowid, length, {', '.join(STORED)})"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s)"
+    f"INSERT OR REPLACE INTO chat_search_words (rowid, {', '.join((*LENGTHS, *STORED))})"
+    f" VALUES (%s{', %s' * len((*LENGTHS, *STORED))})"
 )
+READ_LENGTHS = ", ".join(f"w.{name}" for name in LENGTHS)
 MERGE_PAGES = 500  # that one step of `optimise` writes at most
 
 
@@ -30,8 +32,8 @@ class Sqlite:
 
     def replace(self, entry_id: int, column: str, words: Sequence[str]) -> None:
         _run(
-            f"UPDATE chat_search_words SET {column} = %s WHERE rowid = %s",
-            [" ".join(words), entry_id],
+            f"UPDATE chat_search_words SET {column} = %s, {column}_length = %s WHERE rowid = %s",
+            [" ".join(words), len(words), entry_id],
         )
 
     def postings(self, scope: Scope, words: Sequence[str], most: int) -> list[Posting]:
@@ -41,14 +43,17 @@ class Sqlite:
         for number, word in enumerate(words):
             for column, name in enumerate(COLUMNS):
                 parts.append(
-                    f"SELECT * FROM (SELECT {number}, {column}, e.id, w.length"
+                    f"SELECT * FROM (SELECT {number}, {column}, e.id, {READ_LENGTHS}"
                     " FROM chat_search_words w JOIN chat_searchentry e ON e.id = w.rowid"
                     f" WHERE w.chat_search_words MATCH %s AND {condition}"
                     " ORDER BY w.rowid DESC LIMIT %s)"
                 )
                 parameters += [f'{name} : "{word}"{owner}', *values, most]
         rows = _run(" UNION ALL ".join(parts), parameters)
-        return [Posting(*row) for row in rows]
+        return [
+            Posting(word, column, entry, (own, previous, following))
+            for word, column, entry, own, previous, following in rows
+        ]
 
     def write_vectors(self, model: str, vectors: Mapping[int, bytes]) -> None:
         with connection.cursor() as cursor:
@@ -78,7 +83,7 @@ class Sqlite:
 
 def row_of(entry_id: int, words: Words) -> tuple[int | str, ...]:
     """What WRITE takes."""
-    return (entry_id, words.length, *(" ".join(getattr(words, name)) for name in STORED))
+    return (entry_id, *words.lengths, *(" ".join(getattr(words, name)) for name in STORED))
 
 
 def _changes_of_merging(pages: int) -> int:
