@@ -13,7 +13,8 @@ million) that 1,000 people hold, against a floor: reading the newest 10 messages
 
 With --locomo it reads that file (the JSON of the LoCoMo data set, which is not part of this project
 for its licence) in the place of the dialogues, each of its conversations as a person's own.
-`DATABASE_URL` names the database (it is filled and emptied again); a SQLite file otherwise.
+`DATABASE_URL` names the database (it is filled and emptied again, so one that holds people or
+conversations is refused); a SQLite file otherwise.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ import django  # noqa: E402
 django.setup()
 
 from django.conf import settings  # noqa: E402
+from django.contrib.auth import get_user_model  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connection  # noqa: E402
 
@@ -180,12 +182,20 @@ def measure_cost() -> None:
             print(f"  {name:<32} {spent:8.2f} ms {spent / floor:6.1f}")
 
 
+def is_in_use() -> bool:
+    """Whether the database holds people or conversations."""
+    tables = connection.introspection.table_names()
+    models = (get_user_model(), ChatSession)
+    return any(each._meta.db_table in tables and each._default_manager.exists() for each in models)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--locomo", type=Path, help="A JSON file of the LoCoMo data set.")
     given = parser.parse_args()
+    if is_in_use():
+        sys.exit("The database is in use already: give an empty one in DATABASE_URL.")
     call_command("migrate", verbosity=0)
-    call_command("flush", interactive=False, verbosity=0)
     conversations = locomo(given.locomo) if given.locomo else [dialogues()]
     compare(conversations)
     if not given.locomo and MESSAGES:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +18,12 @@ from chat.models import ChatMessage
 from chat.search import messages
 from chat.search.pieces import WordIndex
 from tests import builders
+from tests.databases import Databases, manage
+from tests.environment import ROOT, process_environment
 
 Find = Callable[[str], set[str]]
 LIMIT = 10
+COUNT_PEOPLE = "from django.contrib.auth.models import User; print(User.objects.count())"
 SAMPLE: dict[str, Any] = {
     "sample_id": "conv-1",
     "conversation": {
@@ -92,6 +97,23 @@ def test_a_message_with_its_neighbours_is_found_more_often_than_by_itself(
         },
     )
     assert share(conversation, shipped(conversation)) >= by_itself + 0.3
+
+
+def test_the_benchmark_leaves_a_database_alone_that_is_in_use(databases: Databases) -> None:
+    url = databases.seeded("sqlite")
+    count = ("shell", "--no-imports", "--command", COUNT_PEOPLE)
+    people = manage(url, *count)
+    done = subprocess.run(
+        [sys.executable, "benchmarks/recall.py"],
+        cwd=ROOT,
+        env=process_environment(DATABASE_URL=url, MESSAGES="0"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "The database is in use already" in done.stderr
+    assert int(people) > 0
+    assert manage(url, *count) == people
 
 
 def shipped(conversation: Conversation) -> Find:
