@@ -23,7 +23,7 @@ from chat.follow_ups.answers import Rejected, json_object
 from chat.follow_ups.branch import Branch, lock, session_of
 from chat.follow_ups.calls import Question, ask, room_for_data
 from chat.hops import hop
-from chat.models import ChatSession
+from chat.models import ChatSession, FollowUp
 from chat.turns import policies
 from memory import summaries
 from memory.history import MemoryPolicy, SessionState, rebuild
@@ -44,6 +44,9 @@ from memory.tokens import count_text
 LEAST_CHUNK = 500  # tokens
 FIRST_PAGE = 200  # messages
 HISTORY_SHARE = 0.75  # of a request, beyond which history will soon be given up for its size
+NOTHING = "nothing is left of it"
+ASKED_AGAIN = 2  # times, before an answer that there is nothing to keep is believed
+NOTHING_TEXT = "Nothing was said there that has to be known later."
 ANSWER_SHARE = 4  # times CHAT_SUMMARY_MAX_TOKENS: an answer is JSON, and some models think first
 
 
@@ -56,6 +59,8 @@ class Job:
     base: Summary | None
     chunk: Chunk
     question: Question
+    may_be_nothing: bool = False
+    """The model has said often enough that nothing of this is to be kept."""
 
     @property
     def encoding(self) -> str:
@@ -90,14 +95,22 @@ def _prepare(claim: Claim) -> Job | None:
     base, before = _due(chat_session, policy, anew=claim.subject.endswith(ANEW))
     if not before:
         return None
-    limit = _chunk_tokens(chat_session, base, claim.attempts)
+    said_nothing = _said_nothing(claim)
+    failures = 0 if said_nothing else claim.attempts
+    limit = _chunk_tokens(chat_session, base, failures)
     covered = _covered(chat_session, base)
     chunk = _oldest(Branch(chat_session.pk, after=covered), before, limit, policy.encoding)
     if chunk is None:
         return None
     newest = summaries.newest_version(chat_session.pk)
     question = _question(chat_session, base, chunk, limit)
-    return Job(chat_session, newest, base, chunk, question)
+    may_be_nothing = said_nothing and claim.attempts >= ASKED_AGAIN
+    return Job(chat_session, newest, base, chunk, question, may_be_nothing)
+
+
+def _said_nothing(claim: Claim) -> bool:
+    """Whether the last attempt failed because the model found nothing to keep."""
+    return FollowUp.objects.filter(pk=claim.id, last_error__contains=NOTHING).exists()
 
 
 def _due(
@@ -202,9 +215,9 @@ def _made(job: Job, answer: Mapping[str, Any]) -> Made:
     newer = items_of(answer, known)
     items = merged(job.older, newer, outdated_in(answer, job.older))
     items = fitting(items, settings.CHAT_SUMMARY_MAX_TOKENS, job.encoding)
-    text = text_of(items)
+    text = text_of(items) or (NOTHING_TEXT if job.may_be_nothing else "")
     if not text:
-        raise NotASummary("nothing is left of it")
+        raise NotASummary(NOTHING)
     source = sum(sent_tokens(each, job.encoding) for each in job.chunk.sent)
     tokens = count_text(text, job.encoding)
     if tokens > source + (job.base.tokens if job.base is not None else 0):

@@ -327,6 +327,24 @@ async def test_a_failure_after_a_summary_keeps_that_one_in_use(
     assert questions == ["3", "4", "5", "6"]  # what awaits its summary is sent word for word
 
 
+async def test_small_talk_of_which_nothing_is_to_be_kept_does_not_keep_later_decisions_out(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await summarise(chat_session, fake_endpoint, saying(NOTHING_LEFT))
+    for _ in range(summarising.ASKED_AGAIN):
+        assert await sync_to_async(versions)() == []
+        fake_endpoint.replies(saying(NOTHING_LEFT))
+        await again()
+    asked_about = [len(asked(each)["messages"]) for each in fake_endpoint.requests]
+    assert asked_about == [4, 4, 4]  # no smaller part is asked about: that would hold less
+    assert await sync_to_async(versions)() == [(1, 1, 4, summarising.NOTHING_TEXT)]
+    assert await sync_to_async(due_rows)() == []
+    await sync_to_async(talk)(chat_session, 5, 6)
+    decided = minutes(5, kind="decisions", text="Decided in {}")
+    await summarise(chat_session, fake_endpoint, saying(decided))
+    assert (await sync_to_async(versions)())[-1] == (2, 1, 8, "Decisions:\n- Decided in 5")
+
+
 @pytest.mark.parametrize(
     "reply",
     [
