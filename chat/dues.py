@@ -2,9 +2,9 @@
 UPDATE, deleted when done.
 
 A claim that is not given back within one and a half CHAT_FOLLOW_UP_SECONDS may be taken over: its
-worker has died, which counts as a failed attempt. Times are the database's; one that lies further ahead than
-any that is set here comes from a clock that was put back since, and holds nothing up. Everything
-here is synchronous.
+worker has died, which counts as a failed attempt. Times are the database's. One that lies further
+ahead than any that is set here comes from a clock that was put back since, and holds nothing up.
+Everything here is synchronous.
 """
 
 from __future__ import annotations
