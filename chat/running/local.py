@@ -21,7 +21,7 @@ Frame = dict[str, Any]
 BATCH_SECONDS = 0.04  # between two batches of text for other processes
 WATCHED_SECONDS = 12.0  # how long one request from another process keeps it fed
 RENDER_GROWTH = 0.1  # of the unfinished part: when to look for finished blocks again
-RENDER_LEAST = 200  # characters
+RENDER_LEAST = 40  # characters; a block ends where a line does, so one must have ended as well
 
 
 class LocalTurn:
@@ -100,7 +100,7 @@ class LocalTurn:
         self.feed.add(piece)
         self._follow(self.feed)
         self._relay.text(self.feed)
-        self._blocks.grown(self.feed)
+        self._blocks.grown(self.feed, piece)
 
     def _emit_frame(self, frame: Frame) -> None:
         if frame["type"] == "turn.html" and self.feed is not None:
@@ -118,13 +118,16 @@ class BlockBreaker:
         self._task: asyncio.Task[None] | None = None
         self._finished = 0  # where the last finished block ends
         self._seen = 0  # how far the text went when it was last looked at
+        self._has_line = False  # whether a line has ended since
 
-    def grown(self, feed: Feed) -> None:
+    def grown(self, feed: Feed, piece: str) -> None:
+        self._has_line = self._has_line or "\n" in piece
         unfinished = self._seen - self._finished
         if feed.end - self._seen < max(RENDER_LEAST, unfinished * RENDER_GROWTH):
             return
-        if self._task is None or self._task.done():
+        if self._has_line and (self._task is None or self._task.done()):
             self._seen = feed.end
+            self._has_line = False
             self._task = asyncio.create_task(self._render(feed.turn_id, feed.text))
 
     async def _render(self, turn_id: uuid.UUID, text: str) -> None:
