@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -12,9 +14,12 @@ from rest_framework.response import Response
 from chat.api import schema
 from chat.api.base import Endpoint
 from chat.api.bodies import CleanText, Query
+from chat.models import ChatMessage
 from chat.search import messages
+from chat.search.entries import day_words
 from chat.search.messages import Found
-from chat.search.snippets import snippet
+from chat.search.neighbours import Neighbourhood
+from chat.search.snippets import Piece, snippet
 from memory.words import question_tokens
 
 MOST_RESULTS = 50
@@ -36,7 +41,7 @@ class SnippetPiece(schema.Shape):
     hit = serializers.BooleanField(help_text="Whether it is a word that was asked for.")
 
 
-class SearchResult(schema.Shape):
+class SearchHit(schema.Shape):
     session = serializers.UUIDField()
     title = serializers.CharField()
     message = serializers.UUIDField()
@@ -44,6 +49,24 @@ class SearchResult(schema.Shape):
     role = serializers.CharField()
     at = serializers.DateTimeField()
     snippet = SnippetPiece(many=True, help_text="A part of the text, in order.")
+
+
+class SearchNear(schema.Shape):
+    """The message before or after, whose words a result was found by."""
+
+    message = serializers.UUIDField()
+    seq = serializers.IntegerField()
+    role = serializers.CharField()
+    snippet = SnippetPiece(many=True)
+
+
+class SearchResult(SearchHit):
+    found_by = serializers.ChoiceField(
+        ["words", "near", "day", "other"],
+        help_text="Its own words; those of the message next to it; the day that it was said on;"
+        " anything else, such as its meaning.",
+    )
+    near = SearchNear(allow_null=True, help_text="With found_by near.")
 
 
 class SearchResults(schema.Shape):
@@ -71,11 +94,27 @@ class Search(Endpoint):
         )
         words = set(question_tokens(query["q"]))
         notice = messages.notice() if found else messages.notice_for(**owner)
-        results = [result(each, words) for each in found]
-        return Response({"results": results, "notice": notice})
+        return Response({"results": results(found, words), "notice": notice})
 
 
-def result(found: Found, words: set[str]) -> dict[str, Any]:
+def results(found: Sequence[Found], words: set[str]) -> list[dict[str, Any]]:
+    """What was found, each with the reason why."""
+    snippets = {each.message_id: snippet(each.text, words) for each in found}
+    unexplained = [pk for pk, pieces in snippets.items() if not has_hit(pieces)]
+    near = neighbours_with(words, unexplained)
+    return [
+        result(each, snippets[each.message_id], near.get(each.message_id), words) for each in found
+    ]
+
+
+def result(
+    found: Found, pieces: Sequence[Piece], near: dict[str, Any] | None, words: set[str]
+) -> dict[str, Any]:
+    reasons = {
+        "words": has_hit(pieces),
+        "near": near is not None,
+        "day": not words.isdisjoint(day_words(found.at)),
+    }
     return {
         "session": str(found.session_id),
         "title": found.title,
@@ -83,5 +122,38 @@ def result(found: Found, words: set[str]) -> dict[str, Any]:
         "seq": found.seq,
         "role": found.role,
         "at": found.at.isoformat(),
-        "snippet": [{"text": piece.text, "hit": piece.hit} for piece in snippet(found.text, words)],
+        "snippet": shown(pieces),
+        "found_by": next((reason for reason, holds in reasons.items() if holds), "other"),
+        "near": near,
     }
+
+
+def neighbours_with(words: set[str], ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, dict[str, Any]]:
+    """For messages without any of the words: the one before or after that has some, if one does."""
+    if not ids:
+        return {}
+    around = Neighbourhood(ChatMessage.objects.filter(pk__in=ids))
+    around.look_before(ids)
+    around.look_after(ids)
+    found = {}
+    for pk in ids:
+        before = around.before(pk)
+        for each in [*([before] if before is not None else []), *around.after(pk)]:
+            pieces = snippet(each.content or "", words)
+            if has_hit(pieces):
+                found[pk] = {
+                    "message": str(each.pk),
+                    "seq": each.seq,
+                    "role": each.role,
+                    "snippet": shown(pieces),
+                }
+                break
+    return found
+
+
+def has_hit(pieces: Sequence[Piece]) -> bool:
+    return any(piece.hit for piece in pieces)
+
+
+def shown(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+    return [{"text": piece.text, "hit": piece.hit} for piece in pieces]

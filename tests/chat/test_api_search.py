@@ -14,6 +14,9 @@ from tests import builders
 from tests.chat.api import Api, field_errors
 
 pytestmark = pytest.mark.django_db
+needs_an_index = pytest.mark.skipif(
+    connection.vendor == "mysql", reason="MariaDB has no index of words"
+)
 
 
 @pytest.fixture
@@ -56,6 +59,8 @@ def test_a_result_names_its_session_its_message_and_its_place(
                     {"text": "guesthouse", "hit": True},
                     {"text": ", behind the temple.", "hit": False},
                 ],
+                "found_by": "words",
+                "near": None,
             }
         ],
         "notice": messages.notice(),
@@ -137,3 +142,19 @@ def test_a_search_asks_as_much_for_many_results_as_for_few(
     with django_assert_max_num_queries(12):
         results = api.get("/search/", q="guesthouse", limit=30).json()["results"]
     assert len(results) == 30 or connection.vendor == "mysql"
+
+
+@needs_an_index
+def test_what_is_found_by_its_neighbours_words_says_so(api: Api, chat_session: ChatSession) -> None:
+    first, second = api.get("/search/", q="guesthouse").json()["results"]
+    assert (first["seq"], first["found_by"], first["near"]) == (2, "words", None)
+    assert (second["seq"], second["found_by"]) == (1, "near")
+    assert (second["near"]["seq"], second["near"]["role"]) == (2, "assistant")
+    assert {"text": "guesthouse", "hit": True} in second["near"]["snippet"]
+
+
+@needs_an_index
+def test_what_is_found_by_its_day_says_so(api: Api, chat_session: ChatSession) -> None:
+    said = ChatMessage.objects.get(seq=1).created_at
+    found = api.get("/search/", q=f"{said:%B}").json()["results"]
+    assert [(each["found_by"], each["near"]) for each in found] == [("day", None)] * 2
