@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 from django.http import HttpRequest
 from django.utils import timezone
 
 from chat.access import staff_tenants
-from chat.models import CleanupRun, DailyUsage, FollowUp
+from chat.admin.recurring import recurring, who_looks
+from chat.models import DailyUsage
 from chat.usage import day_of, days_before, percentile
 
 RANGES = (7, 30, 90)  # days
@@ -40,8 +41,8 @@ class Bar:
     """One bar of a picture, and the row of the table behind it."""
 
     label: str
-    value: Any
-    shown: str
+    cells: Sequence[str]
+    """What the table says of it; the first is what the bar is as high as."""
     x: float
     y: float
     width: float
@@ -51,6 +52,7 @@ class Bar:
 @dataclass(frozen=True)
 class Picture:
     title: str
+    columns: Sequence[str]
     bars: Sequence[Bar]
     width: int = WIDTH
     height: int = HEIGHT
@@ -81,16 +83,18 @@ def dashboard(request: HttpRequest) -> dict[str, Any]:
     rows = DailyUsage.objects.filter(tenant__in=tenants, day__gte=days[0])
     by_day = {each["day"]: each for each in totals(rows, "day")}
     outcomes = read_outcomes(rows)
+    is_whole = bool(request.user.is_superuser)  # what runs by itself serves every tenant
     return {
         "days": chosen,
         "ranges": RANGES,
-        "tiles": tiles(by_day.values(), outcomes),
-        "pictures": pictures(days, by_day),
-        "models": lines(totals(rows, "endpoint_name", "model_name")),
-        "tenants": lines(totals(rows, "tenant__name")),
-        "errors": error_lines(outcomes.errors),
-        "cleanups": cleanups(),
-        "due": follow_ups(),
+        "tiles": tiles(by_day.values(), outcomes.together),
+        "pictures": pictures(days, by_day, outcomes.by_day),
+        "columns": LINE_COLUMNS,
+        "models": lines(totals(rows, "endpoint_name", "model_name"), outcomes.by_model),
+        "tenants": lines(totals(rows, "tenant__name", "tenant"), outcomes.by_tenant),
+        "errors": error_lines(outcomes.together.errors),
+        "works": recurring() if is_whole else [],
+        "who_looks": who_looks(),
         "updated_at": rows.order_by("-updated_at").values_list("updated_at", flat=True).first(),
     }
 
@@ -111,7 +115,7 @@ def totals(rows: QuerySet[DailyUsage], *names: str) -> list[dict[str, Any]]:
     return sorted(summed, key=tokens, reverse=True)[:MOST_ROWS]
 
 
-def tokens(sums: dict[str, Any]) -> int:
+def tokens(sums: Mapping[str, Any]) -> int:
     return int(sums["input_tokens"] + sums["output_tokens"])
 
 
@@ -120,23 +124,56 @@ def tokens(sums: dict[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Outcomes:
-    errors: Counter[str]
-    latencies: Counter[int]
+    errors: Counter[str] = field(default_factory=Counter)
+    latencies: Counter[int] = field(default_factory=Counter)
+
+    def add(self, failed: Mapping[str, int], took: Mapping[str, int]) -> None:
+        self.errors.update(failed)
+        self.latencies.update({int(end): count for end, count in took.items()})
+
+    @property
+    def failed(self) -> int:
+        return sum(self.errors.values())
+
+    def within(self, part: float) -> str:
+        """The time that `part` of all turns took at most."""
+        return seconds(percentile(self.latencies, part))
 
 
-def read_outcomes(rows: QuerySet[DailyUsage]) -> Outcomes:
-    errors: Counter[str] = Counter()
-    latencies: Counter[int] = Counter()
-    for failed, took in rows.order_by().values_list("errors", "latencies").iterator(1000):
-        errors.update(failed)
-        latencies.update({int(end): count for end, count in took.items()})
-    return Outcomes(errors, latencies)
+def _each() -> defaultdict[Any, Outcomes]:
+    return defaultdict(Outcomes)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """How turns went: all of them, by day, by endpoint with model, and by tenant."""
+
+    together: Outcomes = field(default_factory=Outcomes)
+    by_day: defaultdict[Any, Outcomes] = field(default_factory=_each)
+    by_model: defaultdict[Any, Outcomes] = field(default_factory=_each)
+    by_tenant: defaultdict[Any, Outcomes] = field(default_factory=_each)
+
+
+def read_outcomes(rows: QuerySet[DailyUsage]) -> Grouped:
+    found = Grouped()
+    names = ("day", "endpoint_name", "model_name", "tenant", "tenant__name")
+    for day, endpoint, model, tenant, name, failed, took in (
+        rows.order_by().values_list(*names, "errors", "latencies").iterator(1000)
+    ):
+        for each in (
+            found.together,
+            found.by_day[day],
+            found.by_model[endpoint, model],
+            found.by_tenant[name, tenant],
+        ):
+            each.add(failed, took)
+    return found
 
 
 def tiles(by_day: Iterable[dict[str, Any]], outcomes: Outcomes) -> list[dict[str, str]]:
     days = list(by_day)
     sums = {name: sum((day[name] for day in days), Decimal(0)) for name in SUMMED}
-    failed = sum(outcomes.errors.values())
+    failed = outcomes.failed
     turns = int(sums["turns"])
     rated = int(sums["good"] + sums["bad"])
     return [
@@ -152,8 +189,8 @@ def tiles(by_day: Iterable[dict[str, Any]], outcomes: Outcomes) -> list[dict[str
         tile("Failed", share(failed, turns), f"{failed:,} turns"),
         tile(
             "Median time",
-            seconds(percentile(outcomes.latencies, 0.5)),
-            f"95 % within {seconds(percentile(outcomes.latencies, 0.95))}",
+            outcomes.within(0.5),
+            f"95 % within {outcomes.within(0.95)}",
         ),
         tile("Liked", share(int(sums["good"]), rated), f"{rated:,} answers were rated"),
     ]
@@ -166,50 +203,133 @@ def tile(name: str, value: str, note: str) -> dict[str, str]:
 # --- Pictures and tables --------------------------------------------------------------------------
 
 
-def pictures(days: Sequence[date], by_day: dict[date, dict[str, Any]]) -> list[Picture]:
-    def picture(title: str, value: Callable[[dict[str, Any]], Any], shown: Any) -> Picture:
-        values = [value(by_day[day]) if day in by_day else 0 for day in days]
-        return Picture(title, bars(days, values, shown))
+def pictures(
+    days: Sequence[date],
+    by_day: Mapping[date, Mapping[str, Any]],
+    outcomes: Mapping[date, Outcomes],
+) -> list[Picture]:
+    """One picture a figure, and in the table behind it what belongs to the figure."""
+    nothing = dict.fromkeys(SUMMED, 0)
+    sums = [by_day.get(day, nothing) for day in days]
+    went = [outcomes.get(day, Outcomes()) for day in days]
+    medians = [percentile(each.latencies, 0.5) or 0 for each in went]
 
+    def picture(title: str, values: Sequence[Any], columns: Mapping[str, Sequence[str]]) -> Picture:
+        cells = list(zip(*columns.values(), strict=True))
+        return Picture(title, list(columns), bars(days, values, cells))
+
+    def numbers(name: str) -> list[str]:
+        return [f"{int(each[name]):,}" for each in sums]
+
+    def counts(name: str) -> list[str]:
+        return [compact(int(each[name])) for each in sums]
+
+    failed = [each.failed for each in went]
     return [
-        picture("Turns by day", lambda sums: sums["turns"], lambda value: f"{value:,}"),
-        picture("Tokens by day", tokens, compact),
-        picture("Cost by day", lambda sums: sums["cost"], money),
+        picture(
+            "Turns by day",
+            [each["turns"] for each in sums],
+            {"Turns": numbers("turns"), "Sessions": numbers("sessions")},
+        ),
+        picture(
+            "Tokens by day",
+            [tokens(each) for each in sums],
+            {
+                "Tokens": [compact(tokens(each)) for each in sums],
+                "In": counts("input_tokens"),
+                "Cached": counts("cached_input_tokens"),
+                "Out": counts("output_tokens"),
+            },
+        ),
+        picture(
+            "Cost by day",
+            [each["cost"] for each in sums],
+            {"Cost": [money(each["cost"]) for each in sums], "Other calls": numbers("calls")},
+        ),
+        picture(
+            "Failed turns by day",
+            failed,
+            {
+                "Failed": [f"{each:,}" for each in failed],
+                "Codes": [
+                    ", ".join(f"{code}: {count:,}" for code, count in each.errors.most_common())
+                    for each in went
+                ],
+            },
+        ),
+        picture(
+            "Median time by day",
+            medians,
+            {
+                "Median": [each.within(0.5) for each in went],
+                "95 %": [each.within(0.95) for each in went],
+            },
+        ),
+        picture(
+            "Ratings by day",
+            [each["good"] + each["bad"] for each in sums],
+            {
+                "Rated": [f"{int(each['good'] + each['bad']):,}" for each in sums],
+                "Good": numbers("good"),
+                "Bad": numbers("bad"),
+            },
+        ),
     ]
 
 
-def bars(days: Sequence[date], values: Sequence[Any], shown: Callable[[Any], str]) -> list[Bar]:
+def bars(days: Sequence[date], values: Sequence[Any], cells: Sequence[Sequence[str]]) -> list[Bar]:
     most = max([*values, 0]) or 1
     width = WIDTH / len(values)
     return [
         Bar(
             label=day.isoformat(),
-            value=value,
-            shown=shown(value),
+            cells=shown,
             x=round(number * width + GAP / 2, 2),
             y=round(HEIGHT - float(value / most) * HEIGHT, 2),
             width=round(width - GAP, 2),
             height=round(float(value / most) * HEIGHT, 2),
         )
-        for number, (day, value) in enumerate(zip(days, values, strict=True))
+        for number, (day, value, shown) in enumerate(zip(days, values, cells, strict=True))
     ]
 
 
-def lines(sums: Sequence[dict[str, Any]]) -> list[Line]:
+LINE_COLUMNS = (
+    "Sessions by day",
+    "Turns",
+    "In",
+    "Out",
+    "Cost",
+    "Failed",
+    "Median",
+    "95 %",
+    "Liked",
+)
+
+
+def lines(sums: Sequence[dict[str, Any]], outcomes: Mapping[Any, Outcomes]) -> list[Line]:
     whole = sum(tokens(each) for each in sums) or 1
-    return [
-        Line(
-            name=" · ".join(str(each[name]) for name in each if name not in SUMMED),
-            share=round(100 * tokens(each) / whole),
-            cells=[
-                f"{each['turns']:,}",
-                compact(each["input_tokens"]),
-                compact(each["output_tokens"]),
-                money(each["cost"]),
-            ],
+    made = []
+    for each in sums:
+        key = tuple(value for name, value in each.items() if name not in SUMMED)
+        went = outcomes.get(key, Outcomes())
+        made.append(
+            Line(
+                name=" · ".join(value for value in key if isinstance(value, str)),
+                share=round(100 * tokens(each) / whole),
+                cells=[
+                    f"{each['sessions']:,}",
+                    f"{each['turns']:,}",
+                    compact(each["input_tokens"]),
+                    compact(each["output_tokens"]),
+                    money(each["cost"]),
+                    share(went.failed, each["turns"]),
+                    went.within(0.5),
+                    went.within(0.95),
+                    share(each["good"], each["good"] + each["bad"]),
+                ],
+            )
         )
-        for each in sums
-    ]
+    return made
 
 
 def error_lines(errors: Counter[str]) -> list[Line]:
@@ -218,25 +338,6 @@ def error_lines(errors: Counter[str]) -> list[Line]:
         Line(code, round(100 * count / whole), [f"{count:,}"])
         for code, count in errors.most_common(MOST_ROWS)
     ]
-
-
-# --- What runs by itself --------------------------------------------------------------------------
-
-
-def cleanups() -> list[CleanupRun]:
-    """The newest run of every cleanup."""
-    newest = CleanupRun.objects.order_by().values("command").annotate(last=Max("id"))
-    return list(CleanupRun.objects.filter(pk__in=newest.values("last")).order_by("command"))
-
-
-def follow_ups() -> list[dict[str, Any]]:
-    """What is due, by kind: how many wait, since when, and how many of them failed before."""
-    rows = FollowUp.objects.order_by().values("kind")
-    found = rows.annotate(
-        count=Count("id"), failing=Count("id", filter=Q(attempts__gt=0)), next=Min("due_at")
-    )
-    names = dict(FollowUp.Kind.choices)
-    return [{**each, "name": names.get(each["kind"], each["kind"])} for each in found]
 
 
 # --- Figures in words -----------------------------------------------------------------------------

@@ -6,11 +6,10 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
 from chat import retention
 from chat.management import arguments
-from chat.models import CleanupRun
+from chat.management.runs import recorded
 
 
 class Command(BaseCommand):
@@ -31,18 +30,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         days = options["days"] or settings.CHAT_MEMORY_AUTO_CLEANUP_DAYS
-        run = CleanupRun.objects.create(
-            command="cleanup_chats", started_at=timezone.now(), is_preview=options["dry_run"]
-        )
-        try:
-            report = retention.cleanup(days, dry_run=options["dry_run"])
-        except ValueError as problem:
-            finish(run, error=str(problem))
-            raise CommandError(f"CHAT_MEMORY_AUTO_CLEANUP_DAYS: {problem}") from None
-        except Exception as error:
-            finish(run, error=type(error).__name__)
-            raise
-        finish(run, report)
+        with recorded("cleanup_chats", is_preview=options["dry_run"]) as run:
+            try:
+                report = retention.cleanup(days, dry_run=options["dry_run"])
+            except ValueError as problem:
+                run.error = str(problem)
+                raise CommandError(f"CHAT_MEMORY_AUTO_CLEANUP_DAYS: {problem}") from None
+            run.counts = {"sessions": report.sessions, **report.removed.rows}
+            run.counts["failed"] = len(report.failed)
         for each in report.tenants:
             self.stdout.write(line(each, report.is_dry_run))
         if not report.tenants:
@@ -53,16 +48,6 @@ class Command(BaseCommand):
         if report.failed:
             names = ", ".join(str(each) for each in report.failed)
             raise CommandError(f"Not deleted, see the log: {names}")
-
-
-def finish(run: CleanupRun, report: retention.CleanupReport | None = None, error: str = "") -> None:
-    """How the run ended, for the dashboard; one that was killed has no end."""
-    if report is not None:
-        run.counts = {"sessions": report.sessions, **report.removed.rows}
-        run.counts["failed"] = len(report.failed)
-    run.error = error[:500]
-    run.finished_at = timezone.now()
-    run.save()
 
 
 def line(found: retention.TenantCleanup, is_dry_run: bool) -> str:

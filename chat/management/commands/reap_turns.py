@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from chat import retention
+from chat.management.runs import recorded
 from chat.retention import removals
 
 
@@ -19,9 +20,13 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(f"Turns ended as interrupted: {retention.reap_turns()}")
-        if forgotten := retention.remove_forgotten():
-            self.stdout.write(f"Images removed that nobody sent for a day: {forgotten}")
-        done, left = removals.retry()
+        with recorded("reap_turns") as run:
+            ended = retention.reap_turns()
+            self.stdout.write(f"Turns ended as interrupted: {ended}")
+            if forgotten := retention.remove_forgotten():
+                self.stdout.write(f"Images removed that nobody sent for a day: {forgotten}")
+            done, left = removals.retry()
+            counts = {"turns": ended, "images": forgotten, "removed": done, "left": left}
+            run.counts = {name: count for name, count in counts.items() if count}
         if done or left:
             self.stdout.write(f"Removed from other stores: {done}; still to be removed: {left}")
