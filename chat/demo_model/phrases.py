@@ -55,8 +55,8 @@ def noted(language: Language, facts: Sequence[Fact], *, asked: bool) -> str:
     if named and not asked:
         return greeting(language, named[-1].value)
     if language == "zh":
-        return f"已记住：{listed}。只要这条消息还在发给我的内容里，我就能找到它。"
-    return f"Remembered: {listed}. I can find it again as long as I am sent that message."
+        return f"我看到了：{listed}。只要这条消息还在发给我的内容里，我就能找到它。"
+    return f"I have read it: {listed}. I can find it again as long as I am sent that message."
 
 
 def greeting(language: Language, name: str) -> str:
