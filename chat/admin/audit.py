@@ -34,6 +34,7 @@ OBJECT_TYPES = (
     "digest",
     "follow_up",
     "preference",
+    "feedback",
     "document",
     "user",
 )
@@ -68,6 +69,10 @@ class RecordedReads(admin.ModelAdmin):
     object_type = ""
     list_shows_text = False
 
+    def session_of(self, obj: Any) -> Any:
+        """The id of the session that a row belongs to; None: to none."""
+        return getattr(obj, "chat_session_id", None)
+
     def change_view(
         self,
         request: HttpRequest,
@@ -76,7 +81,8 @@ class RecordedReads(admin.ModelAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         if settings.CHAT_READ_REASON_REQUIRED:
-            session_id = getattr(self.get_object(request, object_id), "chat_session_id", None)
+            found = self.get_object(request, object_id)
+            session_id = self.session_of(found) if found is not None else None
             if reasons.is_missing(request.user, session_id):
                 return reasons.ask(request, session_id)
         response = super().change_view(request, object_id, form_url, extra_context)

@@ -16,6 +16,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "ChatMessage",
         "ContextRecord",
         "ContextPart",
+        "Feedback",
         "ReviewTag",
     ),
     "Memory": ("UserPreference", "ConversationSummary", "UserDigest", "MemorySnapshot"),

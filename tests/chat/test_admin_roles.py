@@ -34,6 +34,7 @@ from chat.models import (
     DailyUsage,
     DeletionReceipt,
     ExportJob,
+    Feedback,
     FollowUp,
     ModelCall,
     ModelEndpoint,
@@ -123,6 +124,7 @@ def world_of(slug: str) -> World:
         person,
         person.memberships.get(),
         AuditEvent.objects.create(actor=person, action="test", object_type="session"),
+        Feedback.objects.create(turn=turn, user=person, value=1, comment=f"{slug} comment"),
         PendingRemoval.objects.create(kind="file", name=f"{slug}.png"),
         SessionTombstone.objects.create(pk=uuid.uuid4()),
         DeletionReceipt.objects.create(kind="session", by="owner", subject="0" * 64, owner=person),
@@ -250,7 +252,8 @@ TABLE = {
         chat_cleanuprun_delete chat_contextpart_add chat_contextpart_delete chat_contextrecord_add
         chat_contextrecord_delete chat_dailyusage_add chat_dailyusage_delete
         chat_deletionreceipt_add chat_deletionreceipt_delete chat_exportjob_add
-        chat_exportjob_delete chat_followup_add chat_followup_delete chat_modelcall_add
+        chat_exportjob_delete chat_feedback_add chat_feedback_delete chat_followup_add
+        chat_followup_delete chat_modelcall_add
         chat_modelcall_delete chat_pendingremoval_add chat_pendingremoval_delete
         chat_sessiontombstone_add chat_sessiontombstone_delete memory_conversationsummary_add
         memory_conversationsummary_delete memory_memorysnapshot_add memory_memorysnapshot_delete
@@ -323,7 +326,7 @@ TABLE = {
     """,
     "LLFOOOMO LLFFFFFF": """
         chat_chatmessage_change chat_chatturn_change chat_contextpart_change chat_dailyusage_change
-        memory_conversationsummary_change memory_memorysnapshot_change
+        chat_feedback_change memory_conversationsummary_change memory_memorysnapshot_change
     """,
     "LLFOOOMO LLFFFFFO": """
         chat_assistant_change
@@ -341,13 +344,15 @@ TABLE = {
         chat_assistant_history chat_chatmessage_history chat_chatsession_history
         chat_chatsession_reason chat_chatsession_transcript chat_chatturn_history
         chat_contextpart_history chat_contextrecord_history chat_dailyusage_history
+        chat_feedback_history
         chat_reviewtag_history memory_conversationsummary_history memory_memorysnapshot_history
         memory_userdigest_history memory_userpreference_history
     """,
     "LLFOOOOO LLFOOOOO": """
         chat_assistant_changelist chat_auditevent_changelist chat_chatmessage_changelist
         chat_chatsession_changelist chat_chatturn_changelist chat_contextpart_changelist
-        chat_contextrecord_changelist chat_dailyusage_changelist chat_reviewtag_changelist
+        chat_contextrecord_changelist chat_dailyusage_changelist chat_feedback_changelist
+        chat_reviewtag_changelist
         memory_conversationsummary_changelist memory_memorysnapshot_changelist
         memory_userdigest_changelist memory_userpreference_changelist
     """,
@@ -375,14 +380,14 @@ TABLE = {
     "LLNNNNNN LLFMMMMM": """
         chat_assistant_remove_filter chat_chatmessage_remove_filter chat_chatsession_remove_filter
         chat_chatturn_remove_filter chat_contextpart_remove_filter chat_contextrecord_remove_filter
-        chat_dailyusage_remove_filter chat_reviewtag_remove_filter
+        chat_dailyusage_remove_filter chat_feedback_remove_filter chat_reviewtag_remove_filter
         memory_conversationsummary_remove_filter memory_memorysnapshot_remove_filter
         memory_userdigest_remove_filter memory_userpreference_remove_filter
     """,
     "LLNNNNNN LLFRRRRR": """
         chat_assistant_save_filter chat_chatmessage_save_filter chat_chatsession_save_filter
         chat_chatturn_save_filter chat_contextpart_save_filter chat_contextrecord_save_filter
-        chat_dailyusage_save_filter chat_reviewtag_save_filter
+        chat_dailyusage_save_filter chat_feedback_save_filter chat_reviewtag_save_filter
         memory_conversationsummary_save_filter memory_memorysnapshot_save_filter
         memory_userdigest_save_filter memory_userpreference_save_filter
     """,
