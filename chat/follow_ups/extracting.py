@@ -217,8 +217,15 @@ def _save(job: Job, found: Sequence[Candidate]) -> list[UserPreference] | None:
             transaction.set_rollback(True)
             return None
         dues.mark_session(Kind.PREFERENCES, chat_session.pk)  # the messages after these
-        written = (_write(chat_session, each, job.active) for each in found)
+        new = [each for each in found if not _was_taken(chat_session, each)]
+        written = (_write(chat_session, each, job.active) for each in new)
         return [each for each in written if each is not None]
+
+
+def _was_taken(chat_session: ChatSession, found: Candidate) -> bool:
+    """Whether the model remembered it in the turn itself, in its own words."""
+    owner = chat_session.tenant_id, chat_session.user_id
+    return preferences.is_taken_from(*owner, found.key, chat_session.pk, found.said.seq)
 
 
 def _write(
@@ -236,8 +243,6 @@ def _write(
         "source_seq": found.said.seq,
         "quote": found.quote,
     }
-    if preferences.is_taken_from(*owner, found.key, chat_session.pk, found.said.seq):
-        return None  # the model remembered it in the turn itself, in its own words
     if preferences.is_forgotten(
         *owner, key=found.key, text=found.text, said_at=found.said.at, **source
     ):

@@ -310,6 +310,23 @@ async def test_what_the_person_had_deleted_does_not_come_back_from_the_old_messa
     assert await sync_to_async(rows)() == []
 
 
+async def test_of_two_statements_in_one_message_the_later_one_holds(
+    fake_endpoint: FakeEndpoint, settings: LazySettings
+) -> None:
+    settings.CHAT_PREFERENCES_MODE = "auto"
+    chat_session = await sync_to_async(session_at)(fake_endpoint)
+    await sync_to_async(builders.exchange)(chat_session, "Use Java. 不，以后用 Kotlin。", "OK.")
+    entries = [
+        {"key": "code", "text": "Java", "quote": "Use Java.", "seq": 1},
+        {"key": "code", "text": "Kotlin", "quote": "以后用 Kotlin。", "seq": 1},
+    ]
+    await extract(chat_session, fake_endpoint, saying({"preferences": entries}))
+    assert await sync_to_async(rows)() == [
+        ("code", "Java", "superseded"),
+        ("code", "Kotlin", "active"),
+    ]
+
+
 async def test_a_wish_said_twice_stays_deleted_when_the_second_message_says_it_in_other_words(
     chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
