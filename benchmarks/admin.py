@@ -46,6 +46,7 @@ from django.contrib import admin  # noqa: E402
 from django.contrib.auth import get_user_model  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connection, connections  # noqa: E402
+from django.db.models import Count  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.test.utils import CaptureQueriesContext  # noqa: E402
 from django.urls import NoReverseMatch, URLPattern, URLResolver, reverse  # noqa: E402
@@ -63,6 +64,7 @@ ROUNDS = 3
 AUTOCOMPLETE = "app_label=memory&model_name=userpreference&field_name=user&term=00007"
 NOT_ALLOWED = 405  # a route that answers POST alone
 PER_SESSION = 20  # messages
+OF_A_PERSON = 5  # sessions of the person whose sessions are listed
 SKIPPED = ("_add", "_delete", "_history", "_file", "_remove", "_test")  # and what answers POST only
 FILTERS = {
     "chat_chatsession": [
@@ -71,14 +73,14 @@ FILTERS = {
         "feedback=bad",
         "error=any",
         "state=held",
-        "person=demo-data-00007",
+        "person={person}",
         "assistant=demo-data-tools",
         "last_active_at_from=2026-01-01&last_active_at_through=2026-12-31",
         "q=Travel",
-        "p=20",
+        "p=8",
     ],
-    "chat_chatturn": ["status__exact=failed", "p=20"],
-    "chat_chatmessage": ["chat_session__id__exact={session}", "p=20"],
+    "chat_chatturn": ["status__exact=failed", "p=8"],
+    "chat_chatmessage": ["chat_session__id__exact={session}", "p=8"],
     "chat_contextrecord": ["chat_session__id__exact={session}"],
     "memory_userpreference": ["status__exact=active"],
 }
@@ -89,6 +91,8 @@ class Figure:
     queries: int
     ms: float
     status: int
+    rows: int
+    """Of a list; 0 for any other page."""
 
 
 # --- Filling --------------------------------------------------------------------------------------
@@ -106,6 +110,9 @@ def fill(messages: int, seed: int) -> None:
         until=datetime(2026, 11, 30, tzinfo=UTC),
     )
     done = demo_data.run(order)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM ANALYZE")  # as autovacuum would have done by itself
     print(
         f"{connection.vendor}: {done.messages:,} messages in {done.sessions:,} sessions written in"
         f" {done.seconds:.0f} s ({done.messages / done.seconds:,.0f}/s)",
@@ -145,7 +152,14 @@ def values() -> dict[str, Any]:
         "seq": session.next_seq // 2,
         "app_label": app_label,
         "source": "chatsession",
+        "person": somebody(),
     }
+
+
+def somebody() -> str:
+    """A person who holds OF_A_PERSON sessions, so that both lists are as long."""
+    held = ChatSession.objects.order_by().values("user__username").annotate(held=Count("pk"))
+    return str(held.filter(held=OF_A_PERSON).order_by("user").first()["user__username"])
 
 
 def addresses() -> tuple[dict[str, str], list[str]]:
@@ -179,7 +193,7 @@ def addresses() -> tuple[dict[str, str], list[str]]:
         found[name] = address
         for query in FILTERS.get(name.removesuffix("_changelist"), []):
             if name.endswith("_changelist"):
-                asked = query.format(session=known["session_id"])
+                asked = query.format(session=known["session_id"], person=known["person"])
                 found[f"{name} ?{query.split('{')[0][:36]}"] = f"{address}?{asked}"
     return found, left_out
 
@@ -193,7 +207,9 @@ def measure(client: Client, address: str) -> Figure:
         started = time.perf_counter()
         client.get(address)
         times.append((time.perf_counter() - started) * 1000)
-    return Figure(count, min(times), answer.status_code)
+    listed = (getattr(answer, "context_data", None) or {}).get("cl")
+    rows = len(listed.result_list) if listed is not None else 0
+    return Figure(count, min(times), answer.status_code, rows)
 
 
 def pages(client: Client) -> dict[str, Figure]:
@@ -208,16 +224,21 @@ def pages(client: Client) -> dict[str, Figure]:
 def table(small: dict[str, Figure], large: dict[str, Figure], sizes: tuple[int, int]) -> None:
     floor = large["chat_modelendpoint_changelist"].ms
     print(f"\nfloor, a list of {ModelEndpoint.objects.count()} rows: {floor:.1f} ms\n")
-    print(f"{'page':<62}{'queries':>9}{sizes[0]:>11,}{sizes[1]:>11,}{'ratio':>7}{'/floor':>8}")
+    print(
+        f"{'page':<62}{'queries':>9}{sizes[0]:>11,}{sizes[1]:>11,}{'ratio':>7}{'/floor':>8}"
+        f"{'rows':>8}"
+    )
     for label in sorted(large, key=lambda each: -large[each].ms):
         few, many = small.get(label), large[label]
         before = f"{few.ms:>9.1f}ms" if few else f"{'–':>11}"
         ratio = f"{many.ms / few.ms:>7.2f}" if few else f"{'–':>7}"
         changed = f"{few.queries}>" if few and few.queries != many.queries else ""
         status = "" if many.status == 200 else f"  {many.status}"
+        fewer = f"{few.rows}>" if few and few.rows != many.rows else ""
+        rows = fewer + str(many.rows) if many.rows else ""
         print(
             f"{label:<62}{changed + str(many.queries):>9}{before}{many.ms:>9.1f}ms{ratio}"
-            f"{many.ms / floor:>8.2f}{status}"
+            f"{many.ms / floor:>8.2f}{rows:>8}{status}"
         )
 
 

@@ -38,11 +38,9 @@ class CappedPaginator(Paginator):
         return min(self.counted, COUNTED)
 
     def page(self, number: Any) -> Page[Any]:
-        """Sorted as bare ids; the rows and what is joined to them are read of these alone."""
         page = super().page(number)
         if isinstance(page.object_list, QuerySet) and isinstance(self.object_list, QuerySet):
-            ids = list(page.object_list.values_list("pk", flat=True))
-            page.object_list = self.object_list.filter(pk__in=ids)
+            page.object_list = read_apart(self.object_list, page.object_list)
         return page
 
     @property
@@ -159,6 +157,11 @@ def count_of(number: int, singular: str, plural: str) -> str:
     """ "3 sessions", "more than 10,000 messages" when the count was cut off there."""
     text = f"more than {COUNTED:,}" if number > COUNTED else f"{number:,}"
     return f"{text} {ngettext(singular, plural, number)}"
+
+
+def read_apart(rows: QuerySet[Any], page: QuerySet[Any]) -> QuerySet[Any]:
+    """`page`, a slice of `rows`: sorted as bare ids; what is joined to rows is read of it alone."""
+    return rows.filter(pk__in=list(page.values_list("pk", flat=True)))
 
 
 def counted(rows: QuerySet[Any]) -> int:

@@ -19,7 +19,7 @@ from chat.access import may_read_content, staff_tenants
 from chat.admin import remarks, reviews
 from chat.admin.base import short
 from chat.admin.content import why_hidden
-from chat.admin.lists import COUNTED, count_of, counted
+from chat.admin.lists import COUNTED, count_of, counted, read_apart
 from chat.admin.remark_form import CleanField
 from chat.admin.transcript_page import FEW, next_in_queue
 from chat.models import ChatSession, ReviewTag
@@ -109,7 +109,8 @@ class ReviewQueue(admin.ModelAdmin):
         return self.get_queryset(request)
 
     def listed(self, request: HttpRequest, rows: QuerySet[ChatSession]) -> list[Waiting]:
-        found = list(rows.select_related("user", "assistant", "review_claimed_by")[:SHOWN])
+        shown = read_apart(rows, rows[:SHOWN])
+        found = shown.select_related("user", "assistant", "review_claimed_by")
         with_text = may_read_content(request.user)
         return [
             Waiting(

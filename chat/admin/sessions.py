@@ -6,7 +6,7 @@ import uuid
 from functools import partial
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.forms import ModelForm
@@ -72,6 +72,11 @@ SET_BY = {
     "environment": "the installation's",
 }
 MOST_HITS = 200  # messages that a search looks at, best first
+MOST_TITLED = 1_000  # sessions that it finds by their title, the last active ones
+CUT_OFF = (
+    f"There is more than is listed: a search finds the {MOST_HITS} messages that fit best, and the"
+    f" {MOST_TITLED:,} sessions that were active last among those with such a title."
+)
 RELATED = {"chatturn": "Turns", "chatmessage": "Messages", "contextrecord": "What was sent"}
 
 
@@ -178,8 +183,12 @@ class ChatSessionAdmin(
             return found
         tenants = None if request.user.is_superuser else staff_tenants(request.user)
         hits = find_for_staff(tenants=tenants, question=term, limit=MOST_HITS)
-        said = {hit.session_id for hit in hits}
-        return found | Q(title__icontains=term) | Q(pk__in=said)
+        seen = self.scoped(ChatSession.objects.order_by(*self.ordering), request.user)
+        titled = seen.filter(title__icontains=term).values_list("pk", flat=True)[:MOST_TITLED]
+        ids = {hit.session_id for hit in hits} | set(titled)
+        if len(hits) == MOST_HITS or len(titled) == MOST_TITLED:
+            messages.info(request, CUT_OFF)
+        return found | Q(pk__in=ids)
 
     def save_model(
         self, request: HttpRequest, obj: Any, form: ModelForm[Any], change: bool

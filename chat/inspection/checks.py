@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, Max, Min, Q, Sum
+from django.db.models import Count, F, FilteredRelation, Max, Min, Q, Sum
 from django.db.models.functions import Substr
 
 from chat import leases
@@ -108,9 +108,17 @@ def _newest_record(session_id: uuid.UUID) -> ContextRecord | None:
 
 
 def _rows(session_id: uuid.UUID) -> Mapping[str, Any]:
-    """Counts and ends; what a parent is wrong with is counted through the parent's row."""
+    """Counts and ends; what a parent is wrong with is counted through the parent's row.
+
+    Parents and turns are looked for among the session's own, which are read once; those that are
+    not there belong to another one.
+    """
     on_path = Q(is_on_path=True)
-    found: dict[str, Any] = ChatMessage.objects.filter(chat_session=session_id).aggregate(
+    rows = ChatMessage.objects.filter(chat_session=session_id).annotate(
+        before=FilteredRelation("parent", condition=Q(parent__chat_session=session_id)),
+        own_turn=FilteredRelation("turn", condition=Q(turn__chat_session=session_id)),
+    )
+    found: dict[str, Any] = rows.aggregate(
         stored=Count("pk"),
         on_path=Count("pk", filter=on_path),
         newest=Max("seq"),
@@ -118,10 +126,10 @@ def _rows(session_id: uuid.UUID) -> Mapping[str, Any]:
         oldest_on_path=Min("seq", filter=on_path),
         beginnings=Count("pk", filter=on_path & Q(parent=None)),
         parents=Count("parent", filter=on_path, distinct=True),
-        off_branch=Count("pk", filter=on_path & Q(parent__is_on_path=False)),
-        backwards=Count("pk", filter=Q(parent__seq__gte=F("seq"))),
-        strangers=Count("pk", filter=~Q(parent__chat_session=session_id) & ~Q(parent=None)),
-        other_turns=Count("pk", filter=~Q(turn__chat_session=session_id) & ~Q(turn=None)),
+        off_branch=Count("pk", filter=on_path & Q(before__is_on_path=False)),
+        backwards=Count("pk", filter=Q(before__seq__gte=F("seq"))),
+        strangers=Count("pk", filter=Q(before__seq=None) & ~Q(parent=None)),
+        other_turns=Count("pk", filter=Q(own_turn__number=None) & ~Q(turn=None)),
         redacted=Count("pk", filter=~Q(redacted_at=None)),
         tokens=Sum("token_count"),
     )
@@ -144,8 +152,9 @@ def _unindexed(session_id: uuid.UUID) -> int:
 
     What a running turn has written so far is indexed when it ends.
     """
+    indexed = SearchEntry.objects.filter(chat_session=session_id).values("message")
     rows = ChatMessage.objects.filter(
-        chat_session=session_id, role__in=SPOKEN, redacted_at=None, search_entry=None
+        ~Q(pk__in=indexed), chat_session=session_id, role__in=SPOKEN, redacted_at=None
     )
     rows = rows.exclude(content=None).exclude(content="")
     rows = rows.exclude(turn__status=ChatTurn.Status.RUNNING)
