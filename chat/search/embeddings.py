@@ -23,7 +23,7 @@ from chat.search.scopes import Scope
 
 logger = logging.getLogger(__name__)
 
-MOST_COMPARED = 5_000  # messages, the newest ones
+MOST_COMPARED = 5_000  # messages, the newest ones, where the database compares none
 MOST_NEAR = 30
 WEIGHT = 0.1  # of the vectors; words have 1
 RANK_OFFSET = 10  # k of reciprocal rank fusion
@@ -74,7 +74,13 @@ def nearest(engine: Engine, scope: Scope, question: str) -> list[int]:
     except Exception:
         logger.exception("A question has no vector; it is asked by its words alone.")
         return []
-    found = engine.vectors(scope, made.name, MOST_COMPARED)
+    found = engine.nearest(scope, made.name, asked, MOST_NEAR)
+    return _compared(engine, scope, made.name, asked) if found is None else found
+
+
+def _compared(engine: Engine, scope: Scope, model: str, asked: array[float]) -> list[int]:
+    """The same among the newest entries, compared here one by one."""
+    found = engine.vectors(scope, model, MOST_COMPARED)
     near = sorted((-_alike(asked, vector), -entry) for entry, vector in found)
     return [-entry for _, entry in near[:MOST_NEAR]]
 

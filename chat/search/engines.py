@@ -6,6 +6,7 @@ rest, so that two databases answer alike.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -43,6 +44,15 @@ class Engine(Protocol):
 
     def vectors(self, scope: Scope, model: str, most: int) -> list[tuple[int, bytes]]:
         """The newest `most` entries of `scope` with a vector of `model`, each with its vector."""
+
+    def nearest(self, scope: Scope, model: str, asked: array[float], most: int) -> list[int] | None:
+        """The `most` entries of `scope` whose vectors are nearest to `asked`, the nearest first.
+
+        None where the database does not compare vectors.
+        """
+
+    def prepare_vectors(self) -> str | None:
+        """Make a place for vectors where one has to be made; what the operator should know."""
 
     def optimise(self) -> None:
         """Take what was deleted out of the engine's files too, outside of any transaction."""

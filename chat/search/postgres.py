@@ -6,12 +6,14 @@ words a column has is counted by the database (generated columns, see the migrat
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connection
 
+from chat.search import pgvector
 from chat.search.engines import Posting
 from chat.search.entries import COLUMNS, Words
 from chat.search.scopes import Scope
@@ -67,6 +69,9 @@ class Postgres:
         return common + _postings(scope, rare, most)
 
     def write_vectors(self, model: str, vectors: Mapping[int, bytes]) -> None:
+        if pgvector.is_ready():
+            pgvector.write(model, vectors)
+            return
         with connection.cursor() as cursor:
             cursor.executemany(
                 "UPDATE chat_searchentry SET vector = %s, vector_model = %s WHERE id = %s",
@@ -77,10 +82,17 @@ class Postgres:
         condition, values = scope.condition()
         rows = _run(
             "SELECT e.id, e.vector FROM chat_searchentry e"
-            f" WHERE e.vector_model = %s AND {condition} ORDER BY e.id DESC LIMIT %s",
+            f" WHERE e.vector_model = %s AND e.vector IS NOT NULL AND {condition}"
+            " ORDER BY e.id DESC LIMIT %s",
             [model, *values, most],
         )
         return [(entry, bytes(vector)) for entry, vector in rows]
+
+    def nearest(self, scope: Scope, model: str, asked: array[float], most: int) -> list[int] | None:
+        return pgvector.nearest(scope, model, asked, most) if pgvector.is_ready() else None
+
+    def prepare_vectors(self) -> str | None:
+        return pgvector.make_ready()
 
     def optimise(self) -> None:
         """Nothing: here words lie in the entry's row, and autovacuum is for it as for every row."""

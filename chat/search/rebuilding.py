@@ -11,6 +11,8 @@ from django.db.models import F
 
 from chat.models import ChatSession
 from chat.search import messages
+from chat.search.embeddings import embedder
+from chat.search.engines import engine
 
 SESSIONS = 500  # ids that are read at once
 
@@ -21,6 +23,15 @@ class Progress:
 
     sessions: int
     messages: int
+
+
+def prepare() -> str | None:
+    """Make a place for vectors, if they are wanted; what the operator should know of it.
+
+    Before a rebuild of everything, which fills it.
+    """
+    words = engine()
+    return words.prepare_vectors() if words is not None and embedder() is not None else None
 
 
 def rebuild(

@@ -5,6 +5,7 @@ A trigger of the migration removes the row with the entry.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,6 +73,12 @@ class Sqlite:
             [model, *values, most],
         )
         return [(entry, bytes(vector)) for entry, vector in rows]
+
+    def nearest(self, scope: Scope, model: str, asked: array[float], most: int) -> None:
+        """SQLite compares no vectors."""
+
+    def prepare_vectors(self) -> None:
+        """Nothing: their table is made by the migrations."""
 
     def optimise(self) -> None:
         """Merge the index until nothing of deleted rows is left in it, a bounded step at a time."""

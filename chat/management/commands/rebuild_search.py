@@ -39,6 +39,8 @@ class Command(BaseCommand):
                 told = time.monotonic()
                 self.stdout.write(f"{progress.sessions} of {total} sessions ...")
 
+        if session_id is None and (note := rebuilding.prepare()):
+            self.stdout.write(note)
         done = rebuilding.rebuild(session_id, tell)
         self.stdout.write(f"Sessions: {done.sessions}; messages that can be found: {done.messages}")
         if note := messages.notice():
