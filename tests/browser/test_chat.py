@@ -124,7 +124,7 @@ def test_a_refused_request_says_why_and_the_next_message_works(
     chat = open_chat(alice, session)
     chat.send("demo: fail 400")
     expect(chat.messages).to_contain_text("This answer failed: ")
-    expect(chat.messages).to_contain_text("400")
+    expect(chat.messages).to_contain_text("The model refused this request.")
     chat.try_again.click()
     expect(chat.announcements.filter(has_text="The answer failed.")).to_have_count(2)
     expect(chat.try_again).to_have_count(1)
@@ -165,7 +165,7 @@ def test_regenerating_replaces_the_answer_and_keeps_the_question_once(
     chat = open_chat(alice, session)
     first = alice.messages(session)[1]["id"]
     chat.page.get_by_role("button", name="Regenerate").click()
-    expect(chat.messages).to_contain_text("2 answers so far")
+    expect(chat.messages).to_contain_text("Version 2 of 2")
     expect(chat.finished_answers).to_have_count(1)
     assert chat.question_texts() == ["Hello"]
     stored = alice.messages(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from playwright.sync_api import expect
@@ -58,3 +59,20 @@ def test_a_deleted_conversation_leaves_a_receipt(open_chat: OpenChat, new_person
     receipt.get_by_role("button", name="Close").click()
     expect(row).to_have_count(0)
     assert new_person.call("GET", f"sessions/{session}/")[0] == 404
+
+
+def test_when_everything_is_deleted_elsewhere_no_title_stays_in_sight(
+    open_chat: OpenChat, new_person: Person
+) -> None:
+    new_person.new_session(title="A quiet secret")
+    chat = open_chat(new_person, new_person.new_session(title="A loud secret"))
+    expect(chat.sessions).to_contain_text("A quiet secret")
+    data = chat.page.locator("#page-data").text_content() or ""
+    name = json.loads(data)["username"]
+    order = {"confirm": name, "conversations": True}
+    assert new_person.call("POST", "memory/forget-everything/", order)[0] == 200
+    expect(chat.page.get_by_role("heading", name="This conversation was deleted")).to_be_visible()
+    expect(chat.page.get_by_role("heading", name="No conversation")).to_be_visible()
+    expect(chat.page).to_have_title("Chat")
+    expect(chat.sessions).to_contain_text("Your conversations will stand here.")
+    expect(chat.page.get_by_text("secret")).to_have_count(0)

@@ -34,7 +34,7 @@ def test_a_hit_far_up_in_another_session_is_opened_in_sight_and_marked(
     chat = open_chat(new_person, other)
     chat.page.keyboard.press("Control+k")
     chat.page.keyboard.type("heron")
-    first = results(chat).filter(has_text="<i>Ardea</i>").filter(has_text="you,")
+    first = results(chat).filter(has_text="<i>Ardea</i>").filter(has_text="you,").first
     expect(first).to_contain_text("Birds")
     expect(first).to_contain_text("heron <i>Ardea</i>")
     expect(first.locator("mark")).to_have_text("heron")
@@ -49,6 +49,21 @@ def test_a_hit_far_up_in_another_session_is_opened_in_sight_and_marked(
     expect(message).to_be_in_viewport()
     chat.page.get_by_role("button", name="Latest").click()
     expect(chat.page.locator('article[data-seq="60"]')).to_be_in_viewport()
+
+
+def test_a_hit_by_its_neighbours_words_says_next_to_what_it_stands(
+    open_chat: OpenChat, new_person: Person
+) -> None:
+    session = new_person.new_session(title="Pond")
+    say(new_person, session, "demo: echo; fast\nA kingfisher by the pond")
+    say(new_person, session, "demo: echo; fast\nAnd what else?")
+    chat = open_chat(new_person, session)
+    chat.page.keyboard.press("Control+k")
+    chat.page.keyboard.type("kingfisher")
+    near = results(chat).filter(has_text="And what else?").first
+    expect(near).to_contain_text("Next to: A kingfisher by the pond")
+    expect(near.locator(".search-reason mark")).to_have_text("kingfisher")
+    expect(results(chat).first).not_to_contain_text("Next to")
 
 
 def test_the_search_is_worked_by_keys_and_closed_again(

@@ -3,7 +3,7 @@
 import { CommandList, parseCommand } from "./commands.js";
 import { byId } from "./dom.js";
 import { characters, number } from "./format.js";
-import { isSendKey } from "./keys.js";
+import { isComposing, isSendKey } from "./keys.js";
 
 const LOOK_AT = 500; // characters that tell the direction of the text
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u;
@@ -17,6 +17,7 @@ const COUNT_FROM = 0.8; // of the limit: from here on the characters are counted
  * @property {(command: any) => Promise<string>} onCommand the same for a command
  * @property {() => void} onStop
  * @property {() => void} onShortcuts
+ * @property {() => boolean} onEditLast whether there is a message to write anew
  * @property {(text: string) => void} onDraft
  */
 
@@ -116,6 +117,8 @@ export class Composer {
     else if (isSendKey(event)) {
       event.preventDefault();
       if (!event.repeat) this.#submit();
+    } else if (event.key === "ArrowUp" && !this.text && !isComposing(event)) {
+      if (this.need.onEditLast()) event.preventDefault();
     } else if (event.key === "?" && !this.text && !event.isComposing) {
       event.preventDefault();
       this.need.onShortcuts();

@@ -2,20 +2,23 @@
 
 import { AnswerExtras } from "./answer-extras.js";
 import { ApiError } from "./api.js";
-import { askComment, confirm } from "./dialogs.js";
+import { Branches } from "./branches.js";
+import { Editing } from "./editing.js";
 import { showFound } from "./found.js";
+import { deletePair, rate } from "./message-deeds.js";
 import { MessageList } from "./message-list.js";
 import { Outbox } from "./outbox.js";
-import { showReceipt } from "./receipts.js";
+import { refusalWords } from "./refusals.js";
 import { ReadingPosition } from "./reading-position.js";
 import { ChatSocket } from "./socket.js";
 import { TurnFollower } from "./turn-follower.js";
 
 const PAGE = "limit=50";
-const QUOTED = 200; // characters of a message that a question about it shows
 const TRY_AGAIN = 3_000; // ms until a conversation that could not be read is read again
 const ENDS = ["turn.completed", "turn.stopped", "turn.failed", "turn.interrupted"];
 const PREFERENCES = ["preference.proposed", "preference.saved", "preference.forgotten"];
+const HAN = /\p{Script=Han}/u;
+const GO_ON = { en: "Go on exactly where you stopped.", zh: "请从中断的地方接着写。" };
 const TEXTS = ["turn.snapshot", "turn.delta", "turn.html"];
 
 /**
@@ -38,6 +41,9 @@ const TEXTS = ["turn.snapshot", "turn.delta", "turn.html"];
  * @property {(attachments: import("./types.js").Attachment[]) => void} onUnsent
  * @property {(text: string, tone?: string) => void} onNotice
  * @property {() => void} onScroll
+ * @property {() => void} onBranch another branch is shown
+ * @property {() => void} onEdited a message that was written anew is on its way
+ * @property {number} limit characters in one message
  */
 
 export class Conversation {
@@ -50,7 +56,6 @@ export class Conversation {
     this.session = null;
     this.isDisposed = false;
     this.isReloading = false;
-    this.isSelecting = false;
     /** @type {import("./types.js").Frame[] | null} */
     this.queue = []; // frames that wait while the conversation is being read
     this.position = new ReadingPosition(scroller, dependencies.onScroll);
@@ -59,12 +64,30 @@ export class Conversation {
     const actions = {
       onRetry: (/** @type {string} */ turn) => this.#order("turn.retry", turn),
       onRegenerate: (/** @type {string} */ turn) => this.#order("turn.regenerate", turn),
+      onContinue: () => this.#goOn(),
       onShowContext: dependencies.onShowContext,
-      onDelete: (/** @type {import("./types.js").Message} */ message) => this.#deletePair(message),
+      onEdit: (/** @type {import("./message-view.js").MessageView} */ view) => this.editing.begin(view),
+      onChoose: (/** @type {string} */ message, /** @type {import("./message-view.js").MessageView} */ view) =>
+        this.branches.choose(message, view),
+      onDelete: (/** @type {import("./types.js").Message} */ message) => deletePair(this.deeds, message),
       onRate: (/** @type {import("./types.js").Turn} */ turn, /** @type {1 | -1} */ value) =>
-        this.#rate(turn, value),
+        rate(this.deeds, turn, value),
     };
     this.list = new MessageList({ ...dependencies.elements, position, fetchPage, actions });
+    const shared = { session: id, api: dependencies.api, list: this.list, onNotice: dependencies.onNotice };
+    this.deeds = { ...shared, store: dependencies.store, onDrawn: () => this.#drawn() };
+    this.branches = new Branches({
+      ...shared,
+      position,
+      announcer: dependencies.announcer,
+      onShown: () => this.#branchShown(),
+    });
+    this.editing = new Editing({
+      list: this.list,
+      limit: dependencies.limit,
+      order: (fields, clientId) => this.outbox.order("message.edit", fields, clientId),
+      onSent: dependencies.onEdited,
+    });
     this.extras = new AnswerExtras({
       session: id,
       list: this.list,
@@ -126,7 +149,7 @@ export class Conversation {
     if (!this.session) return;
     try {
       await this.list.toSeq(target.seq);
-      if (!this.list.at(target.seq) && target.message) await this.#offerBranch(target.message, target.seq);
+      if (!this.list.at(target.seq) && target.message) await this.branches.offer(target.message, target.seq);
     } catch (error) {
       this.need.onNotice(`The message could not be shown: ${/** @type {Error} */ (error).message}`);
       return;
@@ -136,24 +159,6 @@ export class Conversation {
     const view = this.list.at(target.seq);
     if (view) showFound(view.element, target.words, this.position);
     else this.need.onNotice(`Message ${target.seq} is not among those that are shown.`, "plain");
-  }
-
-  /** What was found may stand on a branch that is not shown. @param {string} message @param {number} seq */
-  async #offerBranch(message, seq) {
-    const answer = await confirm({
-      title: "Show another branch?",
-      text: "This message was answered anew or written anew since. It stands on a branch that is not shown.",
-      more: "The conversation goes on from the branch that is shown, and its messages are sent along.",
-      action: "Show it",
-    });
-    if (!answer) return;
-    this.isSelecting = true; // the order to read again that this gives does not lead away from it
-    try {
-      await this.need.api.post(`sessions/${this.id}/messages/${message}/select/`, {});
-      if (!this.isDisposed) await this.list.toSeq(seq);
-    } finally {
-      this.isSelecting = false;
-    }
   }
 
   /**
@@ -177,6 +182,18 @@ export class Conversation {
     const why = this.outbox.send(text, this.list.last?.id ?? null, attachments);
     if (!why) this.#drawn();
     return why;
+  }
+
+  /** An answer that was cut goes on in another one: the model is sent what there is of it. */
+  async #goOn() {
+    const asked = this.list.views.findLast((view) => !view.isAnswer)?.text ?? "";
+    const why = await this.send(HAN.test(asked) ? GO_ON.zh : GO_ON.en, []);
+    if (why) this.need.onNotice(why, "plain");
+  }
+
+  /** @returns {boolean} whether there is a message to write anew */
+  editLast() {
+    return this.editing.beginLast();
   }
 
   async stop() {
@@ -293,6 +310,13 @@ export class Conversation {
     this.#drawn();
   }
 
+  /** Another branch is on the page: what is told about its newest answer is another one too. */
+  #branchShown() {
+    if (this.isDisposed) return;
+    this.#drawn();
+    this.need.onBranch();
+  }
+
   #drawn() {
     this.extras.draw();
     this.need.onMessages(this.isEmpty);
@@ -303,41 +327,6 @@ export class Conversation {
     this.outbox.takeBack();
     this.dispose();
     this.need.onGone(why);
-  }
-
-  /** @param {import("./types.js").Message} message */
-  async #deletePair(message) {
-    const text = (message.content ?? "").slice(0, QUOTED);
-    const answer = await confirm({
-      title: "Delete this message and its answer?",
-      text: text ? `“${text}${text.length < (message.content ?? "").length ? "…" : ""}”` : "A message without text",
-      more: "Both go for good, and so does what was made of them: their place in summaries, stored requests and the search.",
-      action: "Delete",
-    });
-    if (!answer) return;
-    try {
-      const gone = await this.need.api.delete(`sessions/${this.id}/messages/${message.id}/`);
-      this.list.dropPair(message.id); // and whatever else changes is read again, as session.updated says
-      this.#drawn();
-      await Promise.all([this.need.store.load(), showReceipt(gone.receipt)]);
-    } catch (error) {
-      this.need.onNotice(`It was not deleted: ${/** @type {Error} */ (error).message}`);
-    }
-  }
-
-  /** @param {import("./types.js").Turn} turn @param {1 | -1} value the same again: take it back */
-  async #rate(turn, value) {
-    const isTakenBack = turn.feedback === value;
-    const comment = isTakenBack || value > 0 ? "" : await askComment();
-    if (comment === null) return;
-    const path = `sessions/${this.id}/turns/${turn.id}/feedback/`;
-    try {
-      if (isTakenBack) await this.need.api.delete(path);
-      else await this.need.api.put(path, { value, ...(comment && { comment }) });
-      this.list.rate(turn.id, isTakenBack ? null : value);
-    } catch (error) {
-      this.need.onNotice(`Your rating was not kept: ${/** @type {Error} */ (error).message}`);
-    }
   }
 
   // --- The socket -----------------------------------------------------------------------------
@@ -361,7 +350,7 @@ export class Conversation {
 
   /** @param {string} type @param {string} turn */
   #order(type, turn) {
-    const isOut = this.outbox.order(type, turn);
+    const isOut = this.outbox.order(type, { turn });
     if (!isOut) this.need.onNotice("There is no connection at the moment; try again when it is back.");
   }
 
@@ -409,6 +398,7 @@ export class Conversation {
   #onAccepted(frame) {
     const isMine = this.outbox.accepted(frame.client_id);
     this.follower.onAccepted(frame);
+    this.editing.accepted(frame.client_id);
     if (isMine) this.position.toEnd();
     if (isMine && frame.notes?.length) this.need.onNotice(frame.notes.join(" "), "plain");
     const now = new Date().toISOString();
@@ -435,13 +425,17 @@ export class Conversation {
     this.list.summarisedThrough = 0;
     this.list.refresh();
     this.position.follow();
+    // All that is remembered may have gone with it.
+    this.need.store.load().catch((error) => console.info("What is remembered could not be read.", error));
   }
 
   /** @param {import("./types.js").Frame} frame */
   #onUpdated(frame) {
     if (!this.session) return;
     const isOther = frame.head !== undefined; // another branch is shown, or something was deleted
-    if (isOther && !this.follower.answer && !this.isSelecting) this.#reload();
+    if (isOther && !this.follower.answer && !this.branches.knows(frame.head)) {
+      this.#reload().then(() => this.#branchShown());
+    }
     const { type, session, ...changes } = frame;
     this.session = { ...this.session, ...changes };
     this.need.onSession(this.session);
@@ -449,8 +443,9 @@ export class Conversation {
 
   /** @param {import("./types.js").Frame} frame */
   #onError(frame) {
-    const isMessage = this.outbox.refused(frame.client_id, frame.detail);
-    if (!isMessage) this.need.onNotice(frame.detail);
+    const why = refusalWords(frame);
+    const isMessage = this.outbox.refused(frame.client_id, why);
+    if (!this.editing.refused(frame.client_id, why) && !isMessage) this.need.onNotice(why);
     if (frame.code === "stale_parent") this.#reload();
   }
 }

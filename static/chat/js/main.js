@@ -17,10 +17,11 @@ import { NewChat } from "./new-chat.js";
 import { SearchBox } from "./search-box.js";
 import { SessionList } from "./sessions.js";
 import { Status } from "./status.js";
-import { describe } from "./title-bar.js";
+import { describe, describeGone } from "./title-bar.js";
 import { hideWelcome, showGone, showWelcome } from "./welcome.js";
 
 const ADDRESS = /^\/chat\/([0-9a-f-]{36})\/$/u;
+const LOOK_AGAIN = [0, 2_000, 10_000]; // ms after a session was deleted elsewhere
 const SCROLLED = 8; // px from which the title bar is parted from the messages
 
 class ChatPage {
@@ -212,6 +213,9 @@ class ChatPage {
       },
       onNotice: (text, tone) => this.composer.say(text, tone),
       onScroll: () => isCurrent() && this.#scrolled(),
+      onBranch: () => isCurrent() && this.details.setTurn(this.conversation?.newestTurn ?? null, null),
+      onEdited: () => this.composer.focus(),
+      limit: this.data.max_message_chars,
     });
   }
 
@@ -265,6 +269,7 @@ class ChatPage {
       onCommand: (command) => this.#command(command),
       onStop: () => this.conversation?.stop(),
       onShortcuts: showShortcuts,
+      onEditLast: () => this.conversation?.editLast() ?? false,
       onDraft: (text) => this.drafts.save(this.conversation?.id ?? null, text),
     });
   }
@@ -321,7 +326,10 @@ class ChatPage {
   /** @param {string} id @param {"missing" | "deleted"} why */
   #gone(id, why) {
     this.sessions.remove(id);
+    // Others may go with it, one after the other.
+    for (const pause of LOOK_AGAIN) setTimeout(() => this.sessions.refresh(), pause);
     if (this.conversation?.id !== id) return;
+    describeGone();
     this.status.reset();
     this.composer.setRunning(false, false);
     this.composer.setClosed(true);

@@ -118,6 +118,17 @@ export class MessageList {
     this.refresh();
   }
 
+  /**
+   * Another branch from here on. @param {number} seq of the last message that stays
+   * @param {import("./types.js").MessagePage} page
+   */
+  replaceAfter(seq, page) {
+    this.#drop((view) => view.seq > seq);
+    page.results.forEach((message) => this.#putLaidOut(message));
+    this.hasAfter = page.has_after;
+    this.refresh();
+  }
+
   /** Places that depend on the neighbours: the last message, the forget line, the window. */
   refresh() {
     this.views.forEach((view, index) => {

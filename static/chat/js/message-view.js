@@ -6,9 +6,10 @@
 import { imageRow } from "./attached-images.js";
 import { addCopyButtons, copyFrom } from "./code-blocks.js";
 import { button, element, serverHtml, textButton } from "./dom.js";
-import { duration, counted, fullTime, number, time } from "./format.js";
+import { duration, counted, fullTime, time } from "./format.js";
 import { ToolChips, callsOf, statesOf, textOf, toolGroup } from "./tools.js";
 import { turnNote } from "./turn-notes.js";
+import { focusVersions, versionChooser } from "./versions.js";
 
 const FOLD_CHARS = 2_500;
 const FOLD_LINES = 30;
@@ -18,7 +19,10 @@ const SPEAKERS = { user: "You", assistant: "Assistant", system: "System", tool: 
  * @typedef {object} MessageActions
  * @property {(turn: string) => void} onRetry
  * @property {(turn: string) => void} onRegenerate
+ * @property {() => void} onContinue the last answer was cut
  * @property {(turn: string) => void} onShowContext
+ * @property {(view: MessageView) => void} onEdit
+ * @property {(message: string, view: MessageView) => void} onChoose another version, by its id
  * @property {(message: import("./types.js").Message) => void} onDelete a person's message with its answer
  * @property {(turn: import("./types.js").Turn, value: 1 | -1) => void} onRate
  */
@@ -37,6 +41,8 @@ export class MessageView {
     this.isRemovable = false;
     this.isAnswered = true;
     this.shown = "";
+    /** @type {import("./message-editor.js").MessageEditor | null} */
+    this.editor = null;
     this.tools = answer?.tools ?? new ToolChips();
     this.body = this.#adopted(answer) ?? element("div", { class: "body" });
     this.note = element("div");
@@ -63,6 +69,12 @@ export class MessageView {
 
   get isAnswer() {
     return this.message.role === "assistant" || this.message.role === "tool";
+  }
+
+  /** Whether this person may write it anew at this moment. */
+  get isEditable() {
+    const { role, is_redacted: isRedacted } = this.message;
+    return role === "user" && this.isRemovable && this.canRerun && !isRedacted;
   }
 
   /** Of the newest row. */
@@ -104,6 +116,18 @@ export class MessageView {
     if (kept.length === this.rows.length) return;
     this.rows = kept;
     if (kept.length) this.#draw();
+  }
+
+  /** The message gives its place to an editor, and takes it back for null. @param {import("./message-editor.js").MessageEditor | null} editor */
+  showEditor(editor) {
+    this.editor?.element.remove();
+    this.editor = editor;
+    this.element.toggleAttribute("data-editing", Boolean(editor));
+    if (editor) this.body.after(editor.element);
+  }
+
+  focusEdit() {
+    /** @type {HTMLElement | null} */ (this.meta.querySelector(".edit"))?.focus();
   }
 
   #draw() {
@@ -206,9 +230,17 @@ export class MessageView {
       made.className = "note";
       made.dataset.tone = note.tone;
       made.append(element("span", { text: note.text }));
+      if (note.canContinue && this.isLast && this.canRerun) {
+        made.append(button("Continue", () => this.actions.onContinue()));
+      }
       if (note.canRetry && this.isLast && this.canRerun) {
         made.append(button("Try again", () => this.actions.onRetry(turn.id)));
       }
+    }
+    const earlier = this.isLast && this.canRerun ? this.message.continuations?.at(-1) : null;
+    if (earlier) {
+      made.classList.add("note");
+      made.append(button("Show the earlier answer", () => this.actions.onChoose(earlier, this)));
     }
     this.note.replaceWith(made);
     this.note = made;
@@ -217,7 +249,12 @@ export class MessageView {
   #drawMeta() {
     const facts = element("span", { class: "facts" }, ...this.#facts());
     const copy = textButton("copy", "Copy", () => copyFrom(copy, () => this.text));
-    this.meta.replaceChildren(facts, copy, ...this.#turnButtons());
+    const hadFocus = this.meta.querySelector(".versions")?.contains(document.activeElement);
+    const versions = versionChooser(this.rows[0], this.isRemovable, (id) => this.actions.onChoose(id, this));
+    const others = [facts, copy, ...this.#turnButtons()];
+    // On the side where the message stands, since it is always drawn and the others are not.
+    this.meta.replaceChildren(...(this.isAnswer ? [versions ?? "", ...others] : [...others, versions ?? ""]));
+    if (hadFocus) focusVersions(this.element);
   }
 
   #facts() {
@@ -228,7 +265,6 @@ export class MessageView {
       if (turn.model) parts.push(turn.model);
       if (tokens !== null) parts.push(counted(tokens, "token"));
       if (turn.ms !== null) parts.push(duration(turn.ms));
-      if (turn.answers > 1) parts.push(`${number(turn.answers)} answers so far`);
     } else if (tokens) parts.push(counted(tokens, "token"));
     const when = element("time", { datetime: at, title: fullTime(at), text: time(at) });
     return [when, parts.length ? ` · ${parts.join(" · ")}` : ""];
@@ -254,6 +290,12 @@ export class MessageView {
     return rate;
   }
 
+  #editButton() {
+    const made = textButton("edit", "Edit", () => this.actions.onEdit(this));
+    made.classList.add("edit");
+    return made;
+  }
+
   get #tokens() {
     const counts = this.rows.filter((row) => row.role !== "tool").map((row) => row.token_count);
     return counts.reduce((sum, count) => (count === null ? sum : (sum ?? 0) + count), null);
@@ -261,7 +303,9 @@ export class MessageView {
 
   #turnButtons() {
     const { turn } = this.message;
-    if (this.message.role === "user" && this.isRemovable) return [this.#deleteButton()];
+    if (this.message.role === "user" && this.isRemovable) {
+      return [...(this.isEditable ? [this.#editButton()] : []), this.#deleteButton()];
+    }
     if (!this.isAnswer || !turn) return [];
     const buttons = [textButton("list", "What was sent", () => this.actions.onShowContext(turn.id))];
     if (this.isLast && this.canRerun && turn.status === "completed") {

@@ -95,12 +95,12 @@ export class Outbox {
   }
 
   /**
-   * `turn.retry` or `turn.regenerate`.
-   * @param {string} type @param {string} turn @returns {boolean} whether it went out
+   * `turn.retry`, `turn.regenerate` or `message.edit`.
+   * @param {string} type @param {Record<string, string>} fields @param {string} [clientId]
+   * @returns {boolean} whether it went out
    */
-  order(type, turn) {
-    const clientId = newId();
-    const isOut = this.need.transmit({ type, turn, client_id: clientId });
+  order(type, fields, clientId = newId()) {
+    const isOut = this.need.transmit({ type, ...fields, client_id: clientId });
     if (isOut) this.orders.add(clientId);
     return isOut;
   }

@@ -53,6 +53,11 @@ export class ReadingPosition {
     requestAnimationFrame(() => this.#settle());
   }
 
+  /** Bring something to a place in the window, as far as there is room. @param {Element} shown @param {number} top */
+  moveTo(shown, top) {
+    this.scroller.scrollTop += shown.getBoundingClientRect().top - top;
+  }
+
   /**
    * Change what lies above or below without moving what is being read.
    * @param {() => Element | null} anchor something in sight that stays

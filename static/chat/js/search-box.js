@@ -17,7 +17,11 @@ const SPEAKERS = { user: "you", assistant: "assistant" };
  * @property {number} seq
  * @property {string} role
  * @property {string} at
- * @property {{text: string, hit: boolean}[]} snippet
+ * @property {Piece[]} snippet
+ * @property {"words" | "near" | "day" | "other"} found_by
+ * @property {{seq: number, role: string, snippet: Piece[]} | null} near
+ *
+ * @typedef {{text: string, hit: boolean}} Piece
  *
  * @typedef {object} SearchDependencies
  * @property {import("./api.js").Api} api
@@ -133,8 +137,9 @@ export class SearchBox {
       element(
         "span",
         { class: "search-snippet", dir: "auto" },
-        ...found.snippet.map((piece) => (piece.hit ? element("mark", { text: piece.text }) : piece.text)),
+        ...marked(found.snippet),
       ),
+      reason(found),
       element("small", { title: fullTime(found.at), text: `${speaker}, ${time(found.at)}` }),
     );
   }
@@ -165,4 +170,21 @@ export class SearchBox {
     if (this.shownFor !== this.field.value.trim()) await this.#search();
     this.list.querySelector("a")?.click();
   }
+}
+
+/** @param {Piece[]} pieces */
+function marked(pieces) {
+  return pieces.map((piece) => (piece.hit ? element("mark", { text: piece.text }) : piece.text));
+}
+
+/** Why it was found, where its own words do not say it. @param {Found} found */
+function reason({ found_by: by, near }) {
+  if (by === "day") return element("span", { class: "search-reason", text: "Said on that day" });
+  if (by !== "near" || !near) return null;
+  return element(
+    "span",
+    { class: "search-reason" },
+    "Next to: ",
+    element("bdi", {}, ...marked(near.snippet)),
+  );
 }

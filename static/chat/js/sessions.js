@@ -47,9 +47,17 @@ export class SessionList {
     this.observer.observe(this.sentinel);
   }
 
-  /** Look again at the newest page: another window may have changed it. */
+  /** Look again at the newest page: another window may have changed it, or deleted some. */
   async refresh() {
-    await this.#fetch("sessions/");
+    const known = [...this.sessions.values()]; // one that begins meanwhile is not among them
+    const page = await this.#fetch("sessions/");
+    if (!page) return;
+    const isThere = new Set(page.results.map((/** @type {{id: string}} */ each) => each.id));
+    const oldest = page.next ? page.results.at(-1).last_active_at : "";
+    for (const { id, last_active_at: at } of known) {
+      if (at > oldest && !isThere.has(id)) this.sessions.delete(id);
+    }
+    this.#draw();
   }
 
   get newest() {

@@ -21,6 +21,12 @@ export function describe(session, assistant, demo, hours) {
   if (session?.is_temporary) byId("temporary-note").textContent = temporaryWords(session, hours);
 }
 
+/** It was deleted, or is not there: nothing of it stays in sight. */
+export function describeGone() {
+  describe(null, "", [], 0);
+  byId("title").textContent = "No conversation";
+}
+
 /** @param {import("./types.js").Session} session @param {number} hours */
 function temporaryWords(session, hours) {
   const kept = `Its text is gone ${counted(hours, "hour")} after the last message`;

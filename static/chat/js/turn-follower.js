@@ -78,10 +78,11 @@ export class TurnFollower {
       this.#forget();
       list.dropAfter(known.seq);
       known.put({ ...known.message, turn });
-    } else if (list.hasAfter || frame.message.parent !== (list.last?.id ?? null)) {
+    } else if (list.hasAfter || !this.#hasParent(frame.message.parent)) {
       this.need.reload();
       return;
     } else {
+      list.dropAfter(list.find(frame.message.parent)?.seq ?? 0); // what it was written instead of
       const created_at = frame.message.created_at ?? new Date().toISOString();
       const token_count = frame.message.token_count ?? null;
       list.upsert([{ ...frame.message, role: "user", is_partial: false, created_at, token_count, turn }]);
@@ -113,6 +114,12 @@ export class TurnFollower {
     this.need.announcer.say(`${toolWords(frame.name, frame.status === "done")}${how}.`);
   }
 
+  /** Whether what a new message follows is on the page. @param {string | null} parent */
+  #hasParent(parent) {
+    const { list } = this.need;
+    return parent === null ? !list.hasBefore : Boolean(list.find(parent));
+  }
+
   /** @param {import("./types.js").Frame} frame */
   onEnded(frame) {
     const { list } = this.need;
@@ -135,6 +142,7 @@ export class TurnFollower {
     list.refresh();
     this.need.position.follow();
     if (isMine) this.need.onRunning(false, false);
+    if (!frame.message && frame.summary.answers > 1) this.need.reload(); // an earlier answer is hidden
   }
 
   /** @returns {{turn: string, seen: number | null} | null} what to tell the server */

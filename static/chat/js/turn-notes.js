@@ -5,7 +5,7 @@ import { characters, counted } from "./format.js";
 /**
  * @param {import("./types.js").Turn} turn
  * @param {string | null} answer its text, or null for the input that has none
- * @returns {{text: string, tone: string, canRetry: boolean} | null}
+ * @returns {{text: string, tone: string, canRetry: boolean, canContinue: boolean} | null}
  */
 export function turnNote(turn, answer) {
   const isAnswer = answer !== null;
@@ -13,7 +13,7 @@ export function turnNote(turn, answer) {
     const where = answer
       ? `after ${counted(characters(answer), "character")}`
       : "before anything was written";
-    return { text: `Stopped by you ${where}.`, tone: "plain", canRetry: true };
+    return { text: `Stopped by you ${where}.`, tone: "plain", canRetry: true, canContinue: Boolean(answer) };
   }
   if (turn.status === "interrupted") {
     const kept = isAnswer ? "What was written is kept." : "Your message is kept.";
@@ -21,6 +21,7 @@ export function turnNote(turn, answer) {
       text: `The server stopped while it was answering. ${kept}`,
       tone: "warn",
       canRetry: true,
+      canContinue: Boolean(answer),
     };
   }
   if (turn.status === "failed") {
@@ -29,14 +30,16 @@ export function turnNote(turn, answer) {
       text: `This answer failed: ${why}`,
       tone: "danger",
       canRetry: true,
+      canContinue: false,
     };
   }
   if (turn.status === "completed" && isAnswer) {
+    const isCut = turn.finish_reason === "length";
     const said = [
-      turn.finish_reason === "length" ? "The answer was cut off: it reached the model's limit of length." : "",
+      isCut ? "The answer was cut off: it reached the model's limit of length." : "",
       turn.output_schema?.error ?? "",
     ].filter(Boolean);
-    if (said.length) return { text: said.join(" "), tone: "warn", canRetry: false };
+    if (said.length) return { text: said.join(" "), tone: "warn", canRetry: false, canContinue: isCut };
   }
   return null;
 }

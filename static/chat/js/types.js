@@ -42,6 +42,9 @@
  * @property {string} [tool_call_id] of a tool's result
  * @property {string} [name] of the tool
  * @property {boolean} [is_error]
+ * @property {boolean} [is_redacted]
+ * @property {string[]} [siblings] ids of what stands in its place on one branch or another
+ * @property {string[]} [continuations] ids of what follows on branches that are not shown
  *
  * @typedef {{results: Message[], has_before: boolean, has_after: boolean}} MessagePage
  *

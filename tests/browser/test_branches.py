@@ -1,0 +1,132 @@
+"""Versions of a message: writing one anew, answering anew, and going from one to another."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.chat import Chat, say, shown_text
+from tests.browser.conftest import OpenChat
+from tests.clients import Person
+
+
+def versions(article: Locator) -> Locator:
+    return article.get_by_role("group", name="Versions")
+
+
+def place(article: Locator) -> str:
+    """ "Version 2 of 3", as a screen reader says it."""
+    return versions(article).locator(".versions-place .sr-only").inner_text()
+
+
+def write_anew(chat: Chat, text: str) -> None:
+    """In the editor that is open: another text, sent with Enter."""
+    editor = chat.page.get_by_role("textbox", name="Your message, written anew")
+    expect(editor).to_be_focused()
+    editor.fill(text)
+    editor.press("Enter")
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_answers_are_gone_through_with_the_keyboard_and_stay_chosen(
+    alice: Person, open_chat: OpenChat
+) -> None:
+    session = alice.new_session()
+    say(alice, session, "demo: echo; fast\none")
+    chat, other = open_chat(alice, session), open_chat(alice, session)
+    answer = chat.finished_answers.first
+    expect(versions(answer)).to_have_count(0)
+    chat.page.get_by_role("button", name="Regenerate").click()
+    expect(versions(answer)).to_contain_text("2/2")
+    first, second = (each["siblings"] for each in alice.messages(session))
+    assert (len(first), len(second)) == (1, 2)
+    answer.get_by_role("button", name="Earlier version").focus()
+    press(chat.page, "Enter")
+    expect(versions(answer)).to_contain_text("Version 1 of 2")
+    expect(chat.announcements.last).to_have_text("Version 1 of 2.")
+    expect(answer.get_by_role("button", name="Later version")).to_be_focused()
+    expect(versions(other.finished_answers.first)).to_contain_text("Version 1 of 2")
+    press(chat.page, "ArrowRight")
+    expect(versions(answer)).to_contain_text("Version 2 of 2")
+    press(chat.page, "ArrowRight", "ArrowLeft")  # beyond the last there is nothing
+    expect(versions(answer)).to_contain_text("Version 1 of 2")
+    chat.page.reload()
+    chat.wait_until_online()
+    expect(versions(answer)).to_contain_text("Version 1 of 2")
+    assert alice.messages(session)[-1]["id"] == second[0]
+
+
+def test_the_last_message_is_written_anew_from_the_keyboard(
+    alice: Person, open_chat: OpenChat
+) -> None:
+    session = alice.new_session()
+    for text in ("first", "secnd"):
+        say(alice, session, f"{text}\ndemo: echo; fast")
+    chat, other = open_chat(alice, session), open_chat(alice, session)
+    chat.box.press("ArrowUp")
+    press(chat.page, "Escape")
+    expect(chat.questions.last.get_by_role("button", name="Edit")).to_be_focused()
+    chat.box.press("ArrowUp")
+    write_anew(chat, "second\ndemo: echo; fast")
+    expect(chat.finished_answers).to_have_count(2)
+    expect(chat.answers.last).to_contain_text("second")
+    expect(chat.box).to_be_focused()
+    assert place(chat.questions.last) == "Version 2 of 2"
+    expect(other.questions.last).to_contain_text("second")
+    versions(chat.questions.last).get_by_role("button", name="Earlier version").click()
+    expect(chat.answers.last).to_contain_text("secnd")
+    assert [shown_text(each).split("\n")[0] for each in chat.questions.all()] == ["first", "secnd"]
+
+
+def test_the_first_message_is_written_anew_and_every_turn_stays_within_reach(
+    alice: Person, open_chat: OpenChat
+) -> None:
+    session = alice.new_session()
+    for text in ("one", "two", "three"):
+        say(alice, session, f"{text}\ndemo: echo; fast")
+    chat = open_chat(alice, session)
+    chat.questions.first.hover()
+    chat.questions.first.get_by_role("button", name="Edit").click()
+    write_anew(chat, "eins\ndemo: echo; fast")
+    expect(chat.finished_answers).to_have_count(1)
+    expect(chat.answers.first).to_contain_text("eins")
+    chat.page.reload()
+    chat.wait_until_online()
+    versions(chat.questions.first).get_by_role("button", name="Earlier version").click()
+    expect(chat.questions).to_have_count(3)
+    assert [text.split("\n")[0] for text in chat.answer_texts()] == ["one", "two", "three"]
+    versions(chat.questions.first).get_by_role("button", name="Later version").click()
+    expect(chat.questions).to_have_count(1)
+
+
+def test_what_cannot_be_sent_stays_in_the_editor(alice: Person, open_chat: OpenChat) -> None:
+    session = alice.new_session()
+    say(alice, session, "one\ndemo: echo; fast")
+    chat = open_chat(alice, session)
+    chat.box.press("ArrowUp")
+    long = "word " * 39_000
+    write_anew(chat, long)
+    editor = chat.page.get_by_role("textbox", name="Your message, written anew")
+    expect(chat.page.locator(".message-editor .field-error")).to_contain_text("too long for the")
+    expect(editor).to_have_value(long)
+    assert len(alice.messages(session)) == 2
+    write_anew(chat, "short\ndemo: echo; fast")
+    expect(chat.answers.last).to_contain_text("short")
+
+
+def test_an_answer_that_one_without_text_took_the_place_of_is_shown_again(
+    alice: Person, open_chat: OpenChat
+) -> None:
+    session = alice.new_session()
+    say(alice, session, "kept\ndemo: echo; wait 2; fast")
+    chat = open_chat(alice, session)
+    chat.page.get_by_role("button", name="Regenerate").click()
+    chat.stop_button.click()
+    expect(chat.messages).to_contain_text("Stopped by you before anything was written.")
+    expect(chat.answers).to_have_count(0)
+    chat.page.get_by_role("button", name="Show the earlier answer").click()
+    expect(chat.answers).to_contain_text("kept")
+    expect(chat.page.get_by_role("button", name="Regenerate")).to_be_visible()
