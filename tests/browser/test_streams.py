@@ -138,7 +138,7 @@ def test_stop_keeps_what_was_seen_also_after_a_reload(open_chat: OpenChat, alice
     expect(chat.messages).to_contain_text(f"Stopped by you after {len(stored)} characters")
     assert flat(chat.answer_text(0)) == flat(seen)
     chat.try_again.click()
-    expect(chat.messages).to_contain_text("2 answers so far")
+    expect(chat.messages).to_contain_text("Version 2 of 2")
     assert contents(alice, session)[1] == TEXT
 
 

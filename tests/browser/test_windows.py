@@ -170,6 +170,6 @@ def test_a_killed_server_leaves_what_was_written_and_the_offer_to_try_again(
     assert partial.startswith("n1 n2")
     assert contents(alice_there, session)[1] == partial
     chat.try_again.click()
-    expect(chat.messages).to_contain_text("2 answers so far")
+    expect(chat.messages).to_contain_text("Version 2 of 2")
     assert chat.answer_text(0).endswith("n60")
     assert len(contents(alice_there, session)) == 2
