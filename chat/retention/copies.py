@@ -23,7 +23,7 @@ from chat.models import (
     DerivedText,
     FollowUp,
 )
-from chat.retention import removals
+from chat.retention import exports, removals
 from chat.retention.receipts import Gone, gone
 from memory import digests, summaries
 
@@ -81,7 +81,7 @@ def drop_parts(part_ids: Sequence[uuid.UUID]) -> int:
 
 def empty_messages(message_ids: Collection[uuid.UUID]) -> Gone:
     """Take the text out of messages that quote something that goes, and out of what was made of
-    them since."""
+    them since, exports among it."""
     found = ChatMessage.objects.filter(pk__in=message_ids).values_list("chat_session", "pk", "seq")
     by_session: dict[uuid.UUID, dict[uuid.UUID, int]] = {}
     for session_id, pk, seq in found:
@@ -92,6 +92,8 @@ def empty_messages(message_ids: Collection[uuid.UUID]) -> Gone:
         count = rows.update(content="", token_count=None, redacted_at=timezone.now())
         DerivedText.objects.filter(message__in=list(quoting)).delete()
         taken += gone(redacted_messages=count) + forget_in_memory(session_id, quoting)
+        tenant = ChatSession.objects.values_list("tenant", flat=True).get(pk=session_id)
+        taken += exports.drop_holding(tenant, session_id)
     return taken
 
 

@@ -39,7 +39,15 @@ from memory.models import (
     UserPreference,
 )
 from tests import builders
-from tests.planting import WORD, Planted, places, plant, plant_account, plant_temporary
+from tests.planting import (
+    WORD,
+    Planted,
+    places,
+    plant,
+    plant_account,
+    plant_export,
+    plant_temporary,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -143,6 +151,16 @@ def test_a_tool_that_quoted_it_elsewhere_is_emptied_and_keeps_its_place(alice: P
     assert (alice.quote.tool_call_id, alice.quoting.message_count) == ("c1", 4)
     assert alice.quoting.memory_epoch == 1
     assert not MemorySnapshot.objects.filter(pk=alice.quoting.pk).exists()
+
+
+@pytest.mark.parametrize("what", ["session", "pair"])
+def test_an_export_of_the_conversation_that_quoted_it_goes_too(alice: Planted, what: str) -> None:
+    job = plant_export(alice.quoting, WORD)
+    forget(alice, what)
+    removals.retry()
+    job.refresh_from_db()
+    assert (job.status, job.file) == ("expired", "")
+    assert "files" not in places()
 
 
 def test_the_digest_is_emptied_and_another_is_due(alice: Planted) -> None:
