@@ -22,7 +22,15 @@ from tests.embedded import STOP_SECONDS, port_open
 from tests.environment import ROOT
 
 MARIADB_IN_CI = ("mysql://root@127.0.0.1:3306/", 3306)
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# First the build without windows and menus: the same pages, for a third of the time.
+CHROMIUM_NAMES = (
+    "chromium-headless-shell",
+    "chrome-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 
 
 def in_ci() -> bool:
@@ -69,7 +77,9 @@ def chromium_path() -> str:
         if found := shutil.which(name):
             return found
     require_or_skip(
-        "Chromium", "install it (apt-get install chromium) or set CHROMIUM=/path/to/chromium"
+        "Chromium",
+        "install it (apt-get install chromium-headless-shell, or chromium)"
+        " or set CHROMIUM=/path/to/chromium",
     )
 
 
