@@ -21,6 +21,11 @@ from tests import services
 from tests.environment import ROOT, process_environment
 
 _numbers = itertools.count(1)
+SEED = """
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+call_command("bootstrap", demo=True)
+"""
 
 
 def fresh_name() -> str:
@@ -40,6 +45,12 @@ def manage(database_url: str, *arguments: str, **settings: str) -> str:
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, f"manage.py {' '.join(arguments)}:\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+def run_with_models(database_url: str, code: str) -> str:
+    """Run Python code in a process that has the models alone; its output. It must succeed."""
+    settings = {"DJANGO_SETTINGS_MODULE": "tests.models_alone"}
+    return manage(database_url, "shell", "--no-imports", "-c", code, **settings)
 
 
 class Databases:
@@ -63,8 +74,7 @@ class Databases:
         """The URL of a new database that is migrated and has the demo users."""
         if engine not in self._templates:
             self._templates[engine] = self.empty(engine)
-            manage(self._templates[engine], "migrate", "--verbosity", "0")
-            manage(self._templates[engine], "bootstrap", "--demo")
+            manage(self._templates[engine], "shell", "--no-imports", "-c", SEED)
         template = self._templates[engine]
         if engine == "postgres":
             return self._on_postgres(fresh_name(), template=urlsplit(template).path[1:])

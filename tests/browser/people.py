@@ -7,7 +7,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 from tests.clients import Person
-from tests.databases import manage
+from tests.databases import run_with_models
 from tests.environment import DEMO_PASSWORD
 
 ADD_USERS = """
@@ -48,8 +48,7 @@ def cookies_of(person: Person) -> list[Any]:
 
 def add_users(database_url: str, names: list[str], *permissions: str) -> list[str]:
     """Make people who sign in with the demo password; with permissions, members of staff."""
-    script = ADD_USERS.format(names, DEMO_PASSWORD, permissions)
-    manage(database_url, "shell", "--no-imports", "-c", script)
+    run_with_models(database_url, ADD_USERS.format(names, DEMO_PASSWORD, permissions))
     return names
 
 
@@ -65,9 +64,7 @@ person.groups.add(Group.objects.get(name={!r}))
 
 def add_staff(database_url: str, name: str, group: str) -> str:
     """Make a member of staff in one of the groups, who signs in with the demo password."""
-    manage(
-        database_url, "shell", "--no-imports", "-c", ADD_STAFF.format(name, DEMO_PASSWORD, group)
-    )
+    run_with_models(database_url, ADD_STAFF.format(name, DEMO_PASSWORD, group))
     return name
 
 
@@ -81,5 +78,4 @@ Feedback.objects.create(turn=turn, user=session.user, value={!r}, comment={!r})
 
 def rate(database_url: str, session: str, turn: int, value: int, comment: str = "") -> None:
     """Say for the session's holder what they thought of a turn: 1 or -1."""
-    script = RATE.format(session, turn, value, comment)
-    manage(database_url, "shell", "--no-imports", "-c", script)
+    run_with_models(database_url, RATE.format(session, turn, value, comment))

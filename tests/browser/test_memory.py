@@ -11,7 +11,7 @@ from tests.browser.chat import Chat, contents, say
 from tests.browser.conftest import OpenChat
 from tests.browser.console import ConsoleWatch
 from tests.clients import Frame, Person
-from tests.databases import manage
+from tests.databases import run_with_models
 
 FACT = "Please remember: our project is called Heron."
 QUESTION = "What is our project called?"
@@ -99,7 +99,7 @@ def test_a_proposal_stands_under_its_answer_and_is_answered_in_every_window_at_o
     open_chat: OpenChat, new_person: Person, session: str, site_database: str
 ) -> None:
     say(new_person, session, FACT)
-    manage(site_database, "shell", "--no-imports", "-c", PROPOSE.format(session=session))
+    run_with_models(site_database, PROPOSE.format(session=session))
     one, two = open_chat(new_person, session), open_chat(new_person, session)
     for chat in (one, two):
         expect(chat.finished_answers.first).to_contain_text("Remember this?")

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenChat
 from tests.clients import Person
-from tests.databases import manage
+from tests.databases import run_with_models
 
 ADD_LIBRARIAN = """
 from chat import documents
@@ -23,7 +23,7 @@ documents.add(made, "handbook.md", "# Refunds\\n\\nRefunds take two weeks.".enco
 
 @pytest.fixture(scope="module")
 def librarian(site_database: str) -> str:
-    manage(site_database, "shell", "--no-imports", "-c", ADD_LIBRARIAN)
+    run_with_models(site_database, ADD_LIBRARIAN)
     return "librarian"
 
 
