@@ -72,6 +72,7 @@ def test_an_administrator_finds_that_the_window_let_the_phrase_go(
     expect(page.get_by_text("Message 1 would be sent")).to_be_visible()
     page.get_by_label("Messages in the window").fill("50")
     page.get_by_role("button", name="What would be sent?").click()
+    page.wait_for_url(re.compile("max_messages=50"))  # the page before says much the same
     expect(page.get_by_text("Message 1 would be sent")).to_be_visible()
     expect(page.get_by_role("region", name="Difference to what was sent")).to_contain_text(
         "6 added"
