@@ -158,7 +158,7 @@ def test_everything_that_is_remembered_goes_after_the_name_was_typed_and_a_recei
     action.click()
     receipt = chat.page.get_by_role("dialog", name="What was removed")
     expect(receipt).to_contain_text("Everything is gone.")
-    expect(receipt).to_contain_text(re.compile(r"preferences\s*1"))
+    expect(receipt).to_contain_text(re.compile(r"things that were remembered\s*1"))
     receipt.get_by_role("button", name="Close").click()
     assert preferences_of(new_person) == []
     panel.get_by_text("What was removed before").click()
