@@ -155,3 +155,31 @@ def test_a_session_is_deleted_after_the_number_was_typed(
     page.get_by_text("Deleted 1 session.").wait_for()
     page.goto(f"/admin/chat/auditevent/?q={session}")
     page.get_by_text("session.delete").wait_for()
+
+
+def test_on_a_phone_a_session_of_the_list_is_a_card_that_fits(
+    admin: Person, open_page: OpenPage
+) -> None:
+    session = talk(admin, "A question for a narrow window")
+    page = open_page(admin, viewport=NARROW)
+    page.goto(f"/admin/chat/chatsession/?q={session}")
+    row = page.locator("#result_list tbody tr")
+    for column in ("title_column", "user", "assistant", "message_count", "last_active_column"):
+        box = row.locator(f".field-{column}").bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] < box["x"] + box["width"] <= NARROW["width"], column
+    assert complaints(page) == []
+
+
+def test_a_printed_list_has_every_column_and_nothing_to_press(
+    admin: Person, open_page: OpenPage
+) -> None:
+    session = talk(admin, "A question on paper")
+    page = open_page(admin, viewport={"width": 900, "height": 900})
+    page.goto(f"/admin/chat/chatsession/?q={session}")
+    page.emulate_media(media="print")
+    for gone in ("#header", "#nav-sidebar", "#changelist-filter", "#toolbar", ".actions"):
+        assert not page.locator(gone).first.is_visible(), gone
+    last = page.locator("#result_list .field-last_active_column").bounding_box()
+    assert last is not None
+    assert last["x"] + last["width"] <= 900

@@ -184,6 +184,13 @@ def test_a_list_without_a_filter_is_not_deleted_and_one_with_an_unknown_filter_n
     assert ChatSession.objects.count() == 2
 
 
+def test_a_list_of_held_sessions_alone_has_nothing_to_delete(client: Client) -> None:
+    archived(2, is_held=True)
+    page = text_of(client.get(ADDRESS))
+    assert "There is nothing to delete." in page
+    assert 'name="typed"' not in page
+
+
 def test_more_than_can_be_counted_is_not_deleted(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +198,7 @@ def test_more_than_can_be_counted_is_not_deleted(
     archived(3)
     page = client.get(ADDRESS)
     assert "filter it further" in text_of(page)
-    assert "typed" not in text_of(page)
+    assert 'name="typed"' not in text_of(page)
     client.post(ADDRESS, form_of(page))
     assert ChatSession.objects.count() == 3
 
