@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
+
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.axe import complaints_in_light_and_dark
 from tests.browser.chat import Chat, say, shown_text
 from tests.browser.conftest import OpenChat
 from tests.clients import Person
@@ -130,3 +133,61 @@ def test_an_answer_that_one_without_text_took_the_place_of_is_shown_again(
     chat.page.get_by_role("button", name="Show the earlier answer").click()
     expect(chat.answers).to_contain_text("kept")
     expect(chat.page.get_by_role("button", name="Regenerate")).to_be_visible()
+
+
+def test_what_was_being_written_anew_is_lost_neither_by_a_reload_nor_by_another_window(
+    alice: Person, open_chat: OpenChat
+) -> None:
+    session, other = alice.new_session(), alice.new_session()
+    say(alice, session, "one\ndemo: echo; fast")
+    chat = open_chat(alice, session)
+    editor = chat.page.get_by_role("textbox", name="Your message, written anew")
+    chat.box.press("ArrowUp")
+    editor.fill("one, at length")
+    chat.page.reload()
+    chat.wait_until_online()
+    expect(editor).to_have_value("one, at length")
+    chat.choose(other)
+    expect(editor).to_have_count(0)
+    chat.choose(session)
+    expect(editor).to_have_value("one, at length")
+    asked = alice.messages(session)[0]["id"]
+    order = {"text": "uno\ndemo: echo; fast", "client_id": str(uuid.uuid4())}
+    assert alice.call("POST", f"sessions/{session}/messages/{asked}/edit/", order)[0] == 200
+    expect(chat.box).to_have_value("one, at length")
+    expect(chat.notice).to_contain_text("not on this page any more")
+    expect(chat.questions.last).to_contain_text("uno")
+
+
+def test_another_version_far_up_stays_in_its_place_and_the_rest_is_below(
+    alice: Person, open_chat: OpenChat
+) -> None:
+    session = alice.new_session()
+    for number in range(1, 31):
+        say(alice, session, f"demo: echo; fast\nq{number}")
+    asked = alice.messages(session)[-8]
+    order = {"text": "anew\ndemo: echo; fast", "client_id": str(uuid.uuid4())}
+    path = f"sessions/{session}/messages/{asked['id']}/edit/"
+    assert alice.call("POST", path, order)[0] == 200
+    chat = open_chat(alice, session)
+    question = chat.questions.last
+    before = question.bounding_box()
+    versions(question).get_by_role("button", name="Earlier version").click()
+    old = chat.page.locator(f'article[data-seq="{asked["seq"]}"]')
+    expect(old).to_contain_text("q27")
+    after = old.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert abs(after["y"] - before["y"]) < 2
+    chat.page.get_by_role("button", name="Latest").click()
+    expect(chat.answers.last).to_contain_text("q30")
+
+
+def test_versions_and_the_editor_are_accessible(alice: Person, open_chat: OpenChat) -> None:
+    session = alice.new_session()
+    say(alice, session, "one\ndemo: echo; fast")
+    chat = open_chat(alice, session)
+    chat.page.get_by_role("button", name="Regenerate").click()
+    expect(versions(chat.finished_answers.first)).to_contain_text("Version 2 of 2")
+    chat.box.press("ArrowUp")
+    assert complaints_in_light_and_dark(chat.page) == []

@@ -17,6 +17,7 @@ const PAGE = "limit=50";
 const TRY_AGAIN = 3_000; // ms until a conversation that could not be read is read again
 const ENDS = ["turn.completed", "turn.stopped", "turn.failed", "turn.interrupted"];
 const PREFERENCES = ["preference.proposed", "preference.saved", "preference.forgotten"];
+const LOST_EDIT = "The message that you were writing anew is not on this page any more. What you wrote stands here.";
 const HAN = /\p{Script=Han}/u;
 const GO_ON = { en: "Go on exactly where you stopped.", zh: "请从中断的地方接着写。" };
 const TEXTS = ["turn.snapshot", "turn.delta", "turn.html"];
@@ -86,6 +87,8 @@ export class Conversation {
       list: this.list,
       limit: dependencies.limit,
       order: (fields, clientId) => this.outbox.order("message.edit", fields, clientId),
+      keep: (edit) => dependencies.drafts.keepEdit(id, edit),
+      onLost: (text) => dependencies.onGivenBack(text, LOST_EDIT, []),
       onSent: dependencies.onEdited,
     });
     this.extras = new AnswerExtras({
@@ -138,6 +141,7 @@ export class Conversation {
   async open(target = null) {
     if (!(await this.#read())) return;
     this.outbox.restore();
+    this.editing.restore(this.need.drafts.edit(this.id));
     this.#drawn();
     this.position.toEnd();
     this.socket.open();
@@ -314,10 +318,12 @@ export class Conversation {
   #branchShown() {
     if (this.isDisposed) return;
     this.#drawn();
+    this.need.onScroll(); // what is beyond the page may be something else now
     this.need.onBranch();
   }
 
   #drawn() {
+    this.editing.look();
     this.extras.draw();
     this.need.onMessages(this.isEmpty);
   }

@@ -28,6 +28,11 @@ export function onSignedOutElsewhere(handler) {
  * @property {import("./types.js").Attachment[]} [attachments]
  */
 
+/**
+ * A message that is being written anew.
+ * @typedef {{message: string, text: string}} Edit
+ */
+
 export class Drafts {
   /** @param {string} user */
   constructor(user) {
@@ -48,7 +53,24 @@ export class Drafts {
 
   /** @param {string | null} session @param {string} text */
   save(session, text) {
-    const key = `${this.prefix}draft:${session ?? "new"}`;
+    this.#saveSoon(`draft:${session ?? "new"}`, text);
+  }
+
+  /** @param {string} session @returns {Edit | null} */
+  edit(session) {
+    this.#flush();
+    const kept = read(`${this.prefix}edit:${session}`);
+    return kept ? JSON.parse(kept) : null;
+  }
+
+  /** @param {string} session @param {Edit | null} edit */
+  keepEdit(session, edit) {
+    this.#saveSoon(`edit:${session}`, edit ? JSON.stringify(edit) : "");
+  }
+
+  /** @param {string} name @param {string} text */
+  #saveSoon(name, text) {
+    const key = `${this.prefix}${name}`;
     clearTimeout(this.timer);
     this.unsaved.set(key, text);
     if (text) this.timer = setTimeout(() => this.#flush(), SAVE_AFTER);

@@ -9,6 +9,8 @@ const OFFLINE = "There is no connection at the moment; send it again when it is 
  * @property {import("./message-list.js").MessageList} list
  * @property {number} limit characters in one message
  * @property {(fields: {message: string, text: string}, clientId: string) => boolean} order whether it went out
+ * @property {(edit: import("./drafts.js").Edit | null) => void} keep what is written, over reloads
+ * @property {(text: string) => void} onLost its message is not on the page any more
  * @property {() => void} onSent
  */
 
@@ -22,20 +24,53 @@ export class Editing {
 
   /** @param {import("./message-view.js").MessageView} view */
   begin(view) {
+    this.#open(view).focus();
+  }
+
+  /** What a reload interrupted goes on. @param {import("./drafts.js").Edit | null} kept */
+  restore(kept) {
+    if (!kept) return;
+    const view = this.need.list.find(kept.message);
+    if (view) this.#open(view, kept.text);
+    else this.#lost(kept.text);
+  }
+
+  /** Its message may have left the page: it was written anew elsewhere, or deleted. */
+  look() {
+    if (this.editor && !this.editor.element.isConnected) this.#lost(this.editor.text);
+  }
+
+  /** @param {import("./message-view.js").MessageView} view @param {string} [written] */
+  #open(view, written) {
     this.editor?.need.onClose();
     const { message } = view;
-    this.editor = new MessageEditor({
+    const editor = new MessageEditor({
       text: message.content ?? "",
+      written,
       limit: this.need.limit,
+      onInput: (text) => this.need.keep({ message: message.id, text }),
       onSend: (text, clientId) => (this.need.order({ message: message.id, text }, clientId) ? "" : OFFLINE),
       onClose: () => {
+        this.#end();
         view.showEditor(null);
-        this.editor = null;
         view.focusEdit();
       },
     });
-    view.showEditor(this.editor);
-    this.editor.focus();
+    this.editor = editor;
+    view.showEditor(editor);
+    return editor;
+  }
+
+  #end() {
+    this.editor = null;
+    this.need.keep(null);
+  }
+
+  /** @param {string} text */
+  #lost(text) {
+    const isNew = text !== this.editor?.need.text;
+    this.#end();
+    if (isNew) this.need.onLost(text);
   }
 
   /** The last message of this person that can be written anew. @returns {boolean} whether there is one */
@@ -48,7 +83,7 @@ export class Editing {
   /** Its message leaves the page, and the editor with it. @param {string} clientId */
   accepted(clientId) {
     if (this.editor?.clientId !== clientId) return;
-    this.editor = null;
+    this.#end();
     this.need.onSent();
   }
 

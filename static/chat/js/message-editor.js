@@ -7,6 +7,8 @@ import { isComposing, isSendKey } from "./keys.js";
 /**
  * @typedef {object} EditorDependencies
  * @property {string} text as it stands
+ * @property {string} [written] what has been made of it already
+ * @property {(text: string) => void} onInput
  * @property {number} limit characters
  * @property {(text: string, clientId: string) => string} onSend why it did not go out; empty: it did
  * @property {() => void} onClose
@@ -23,7 +25,7 @@ export class MessageEditor {
       dir: "auto",
       "aria-label": "Your message, written anew",
     });
-    this.field.value = dependencies.text;
+    this.field.value = dependencies.written ?? dependencies.text;
     this.why = element("p", { class: "field-error", role: "alert" });
     this.element = element(
       "form",
@@ -53,7 +55,12 @@ export class MessageEditor {
     this.field.addEventListener("input", () => {
       this.clientId = newId(); // another text is another order
       this.say("");
+      this.need.onInput(this.text);
     });
+  }
+
+  get text() {
+    return this.field.value;
   }
 
   focus() {
@@ -67,7 +74,7 @@ export class MessageEditor {
   }
 
   #send() {
-    const text = this.field.value;
+    const { text } = this;
     if (text === this.need.text) {
       this.need.onClose();
       return;
