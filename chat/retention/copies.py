@@ -26,6 +26,7 @@ from chat.models import (
 from chat.retention import exports, removals
 from chat.retention.receipts import Gone, gone
 from memory import digests, summaries
+from memory.models import UserPreference
 
 BATCH = 500
 
@@ -45,6 +46,16 @@ def from_preferences(ids: Collection[int]) -> Q:
 def holders(source: Q) -> set[uuid.UUID]:
     """The sessions in which there are copies."""
     return set(DerivedText.objects.filter(source).values_list("chat_session", flat=True))
+
+
+def touched(session_id: uuid.UUID) -> set[uuid.UUID]:
+    """A session, and those with copies of its words or of preferences that came from it.
+
+    Whoever deletes of it claims all of them first, in one order: else two would wait for each
+    other, each for what the other has.
+    """
+    taken = UserPreference.objects.filter(source_session=session_id).values_list("pk", flat=True)
+    return {session_id, *holders(from_session(session_id) | from_preferences(list(taken)))}
 
 
 def claim(session_ids: Collection[uuid.UUID]) -> None:

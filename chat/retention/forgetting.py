@@ -92,6 +92,7 @@ def refuse_unknown(session_id: uuid.UUID, wanted: set[int]) -> None:
 
 
 def draw_line(session_id: uuid.UUID, unwanted: set[int], by: Actor) -> tuple[int, Gone]:
+    copies.claim(copies.touched(session_id))
     leases.lock_idle(
         session_id,
         memory_starts_after=F("next_seq") - 1,

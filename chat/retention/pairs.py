@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,6 +33,7 @@ from chat.retention.receipts import Gone, Kind, Subject, gone
 from chat.search import messages as search
 from chat.turns.inputs import first_title
 from memory.models import UserPreference
+from memory.words import question_tokens, tokens
 
 Role = ChatMessage.Role
 TitleSource = ChatSession.TitleSource
@@ -72,7 +74,7 @@ def forget_pair(
     """
     acts = Actor(actor, reason, ip)
     with transaction.atomic():
-        copies.claim({session_id, *copies.holders(copies.from_session(session_id))})
+        copies.claim(copies.touched(session_id))
         leases.lock_idle(session_id, memory_epoch=F("memory_epoch") + 1)
         pair = find(session_id, message_id)
         chat_session = ChatSession.objects.get(pk=session_id)
@@ -100,8 +102,9 @@ def find(session_id: uuid.UUID, message_id: uuid.UUID) -> Pair:
 
 def take_out(pair: Pair, chat_session: ChatSession) -> Gone:
     """Delete the pair in a transaction that has locked the idle session."""
+    quoted = quoting_seqs(chat_session, pair.messages)
     taken = copies.forget_in_memory(pair.session_id, pair.messages)
-    taken += copies.drop(copies.from_session(pair.session_id, set(pair.messages.values())))
+    taken += copies.drop(copies.from_session(pair.session_id, quoted))
     taken += drop_preferences(pair, chat_session) + drop_images(pair)
     taken += exports.drop_holding(chat_session.tenant_id, pair.session_id)
     taken += gone(search_entries=search.remove_messages(list(pair.messages)))
@@ -189,6 +192,22 @@ def find_head(session_id: uuid.UUID) -> tuple[uuid.UUID | None, int]:
         head, joined = below.pk, joined + 1
         messages.filter(pk=head).update(is_on_path=True)
     return head, joined
+
+
+def quoting_seqs(
+    chat_session: ChatSession, messages: dict[uuid.UUID, int]
+) -> Collection[int] | None:
+    """By which messages (their seqs) other conversations may quote words of these; None: by any.
+
+    A quotation names the conversation by its title, and one that nobody gave may be made of them.
+    """
+    named = set(question_tokens(chat_session.title))
+    if named and chat_session.title_source != TitleSource.USER:
+        rows = ChatMessage.objects.filter(pk__in=list(messages)).exclude(content=None)
+        for text in rows.values_list("content", flat=True).iterator():
+            if not named.isdisjoint(tokens(text or "")):
+                return None
+    return set(messages.values())
 
 
 def new_title(chat_session: ChatSession) -> dict[str, str]:

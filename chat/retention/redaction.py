@@ -15,7 +15,7 @@ from chat import events, leases, temporary
 from chat.models import Attachment, ChatMessage, ChatSession, ChatTurn, FollowUp
 from chat.retention import copies, exports, receipts, removals
 from chat.retention.notes import Actor, note_about
-from chat.retention.pairs import new_title
+from chat.retention.pairs import new_title, quoting_seqs
 from chat.retention.preferences import drop_preference
 from chat.retention.receipts import Gone, gone
 from chat.search import messages as search
@@ -42,15 +42,17 @@ def redact(
     """
     acts = Actor(actor, reason, ip)
     with transaction.atomic():
-        copies.claim({session_id, *copies.holders(copies.from_session(session_id))})
+        copies.claim(copies.touched(session_id))
         leases.lock_idle(session_id, memory_epoch=F("memory_epoch") + 1)
         rows = _wanted(session_id, message_ids)
         found = dict(rows.values_list("pk", "seq"))
         if not found:
             return 0
-        _take_text(rows, found)
         whole = message_ids == ALL
-        taken = _drop_copies(session_id, found, whole=whole)
+        chat_session = ChatSession.objects.get(pk=session_id)
+        quoted = None if whole else quoting_seqs(chat_session, found)
+        _take_text(rows, found)
+        taken = _drop_copies(chat_session, found, quoted, whole=whole)
         _rename(session_id, whole=whole)
         removed = [each for each in taken.pending if each.pk is not None]
         receipts.follow(removed)
@@ -84,12 +86,18 @@ def _take_text(rows: QuerySet[ChatMessage], found: dict[uuid.UUID, int]) -> None
         )
 
 
-def _drop_copies(session_id: uuid.UUID, found: dict[uuid.UUID, int], *, whole: bool) -> Gone:
-    chat_session = ChatSession.objects.get(pk=session_id)
+def _drop_copies(
+    chat_session: ChatSession,
+    found: dict[uuid.UUID, int],
+    quoted: Collection[int] | None,
+    *,
+    whole: bool,
+) -> Gone:
+    session_id = chat_session.pk
     owner = chat_session.tenant_id, chat_session.user_id
     seqs = None if whole else set(found.values())
     taken = copies.forget_in_memory(session_id, found)
-    taken += copies.drop(copies.from_session(session_id, seqs))
+    taken += copies.drop(copies.from_session(session_id, quoted))
     taken += _drop_preferences(owner, session_id, seqs)
     images = Attachment.objects.filter(message__in=list(found))
     taken += Gone(pending=removals.of_files(images))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.files.storage import default_storage
-from django.db import models
+from django.db import connections, models
 
 from chat import dues, leases, records, retention, temporary
 from chat.models import (
@@ -20,13 +22,14 @@ from chat.models import (
     ChatSession,
     ContextRecord,
     DeletionReceipt,
+    DerivedText,
     ExportJob,
     FollowUp,
     PendingRemoval,
     ReviewNote,
     SearchEntry,
 )
-from chat.retention import people, removals
+from chat.retention import pairs, people, removals
 from chat.retention.people import CONTENT_PLACES, Person, account_places
 from chat.transfer.messages import import_messages
 from memory import digests, preferences
@@ -245,7 +248,7 @@ def test_a_forgotten_preference_leaves_what_was_sent_of_it_too(alice: Planted) -
 
 
 def sent_block(holder: ChatSession, preference: UserPreference, text: str) -> Any:
-    from chat.models import ContextPart, DerivedText
+    from chat.models import ContextPart
 
     part = ContextPart.objects.create(chat_session=holder, text=text)
     DerivedText.objects.create(chat_session=holder, part=part, source_preference=preference.pk)
@@ -453,6 +456,47 @@ def statuses() -> list[tuple[str, str]]:
     return list(rows.values_list("text", "status"))
 
 
+def test_two_deletions_at_once_that_reach_into_each_others_sessions_are_both_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    builders.tenant("default")
+    person = builders.user()
+    sessions = [builders.chat_session(person) for _ in range(2)]
+    for number, each in enumerate(sessions):
+        builders.exchange(each, "Remember this.", "Yes.")
+        made = builders.preference(
+            person, f"key {number}", "x", origin="chat", source_session=each.pk, source_seq=1
+        )
+        for holder in sessions:
+            sent_block(holder, made, "- x")
+
+    def find_slowly(session_id: uuid.UUID, message_id: uuid.UUID) -> Any:
+        found = find(session_id, message_id)
+        time.sleep(0.5)  # the other one has begun by now
+        return found
+
+    find = pairs.find
+    monkeypatch.setattr(pairs, "find", find_slowly)
+    problems: list[Exception] = []
+
+    def delete(chat_session: ChatSession) -> None:
+        try:
+            retention.forget_pair(chat_session.pk, chat_session.messages.get(seq=1).pk)
+        except Exception as error:
+            problems.append(error)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=delete, args=[each]) for each in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert problems == []
+    assert not UserPreference.objects.exists()
+    assert not ChatMessage.objects.exists()
+
+
 @pytest.mark.parametrize("how", ["pair", "clear"])
 def test_what_an_endpoint_quoted_when_a_follow_up_failed_goes_along(
     alice: Planted, how: str
@@ -468,6 +512,20 @@ def test_what_an_endpoint_quoted_when_a_follow_up_failed_goes_along(
     else:
         retention.clear_memory(alice.session.pk)
     assert not FollowUp.objects.exclude(last_error="").exists()
+
+
+@pytest.mark.parametrize("title_source", ["auto", "model", "user"])
+def test_a_quotation_of_another_message_goes_too_when_it_names_the_title_that_nobody_gave(
+    alice: Planted, title_source: str
+) -> None:
+    """`search_history` says with each message how its conversation is called."""
+    ChatSession.objects.filter(pk=alice.session.pk).update(title_source=title_source)
+    text = f"[2026-11-30 · user · About {WORD}, message 3]\nAnd then?"
+    ChatMessage.objects.filter(pk=alice.quote.pk).update(content=text)
+    DerivedText.objects.filter(message=alice.quote).update(source_seq=3)
+    retention.forget_pair(alice.session.pk, alice.turn.input_id)
+    alice.quote.refresh_from_db()
+    assert alice.quote.content == (text if title_source == "user" else "")
 
 
 def test_what_was_replaced_twice_is_not_offered_while_the_newest_holds(alice: Planted) -> None:
