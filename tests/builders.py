@@ -62,11 +62,10 @@ def user(name: str = "", *, tenants: Sequence[Tenant] = (), **fields: Any) -> An
 def staff(name: str = "", *, permissions: Sequence[str] = (), **fields: Any) -> Any:
     """A member of staff with permissions such as "chat.view_chatsession"."""
     person = user(name, is_staff=True, **fields)
-    for label in permissions:
-        app, codename = label.split(".")
-        person.user_permissions.add(
-            Permission.objects.get(content_type__app_label=app, codename=codename)
-        )
+    codenames = [label.partition(".")[2] for label in permissions]
+    rows = Permission.objects.filter(codename__in=codenames).select_related("content_type")
+    found = {f"{row.content_type.app_label}.{row.codename}": row for row in rows}
+    person.user_permissions.add(*(found[label] for label in permissions))
     return person
 
 
