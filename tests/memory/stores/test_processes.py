@@ -22,14 +22,16 @@ from memory.chat_memory import ChatMemory
 from memory.messages import Message
 from memory.stores import CacheStore
 from tests import embedded
-from tests.databases import Databases, manage
+from tests.databases import Databases, run_with_models
 from tests.environment import ROOT, process_environment
 from tests.memory.stores.writer import ROOMY
 
 SESSIONS = """
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from chat.models import Assistant, ChatSession, ModelEndpoint, Tenant
 
+call_command("migrate", verbosity=0)
 endpoint = ModelEndpoint.objects.create(name="e", model="demo")
 holder = {
     "tenant": Tenant.objects.get_or_create(slug="default", defaults={"name": "Default"})[0],
@@ -76,7 +78,7 @@ class Writers:
     """Processes that add to one memory."""
 
     def __init__(self, kind: str, memory_id: str, names: str, count: int, **settings: str) -> None:
-        environ = process_environment(DJANGO_SETTINGS_MODULE="chatproject.settings", **settings)
+        environ = process_environment(DJANGO_SETTINGS_MODULE="tests.models_alone", **settings)
         command = [sys.executable, "-m", "tests.memory.stores.writer", kind, memory_id]
         self.processes = [
             subprocess.Popen(
@@ -163,8 +165,7 @@ class Migrated:
         """The URL of the database, and the id of an unused session there."""
         if engine not in self._found:
             url = self._databases.empty(engine)
-            manage(url, "migrate", "--verbosity", "0")
-            ids = manage(url, "shell", "--no-imports", "-c", SESSIONS).split()
+            ids = run_with_models(url, SESSIONS).split()
             self._found[engine] = (url, ids)
         url, ids = self._found[engine]
         return url, ids.pop()
@@ -176,8 +177,7 @@ def migrated(databases: Databases) -> Migrated:
 
 
 def stored_in(database_url: str, memory_id: str) -> list[str]:
-    code = READ.format(memory_id=memory_id)
-    return manage(database_url, "shell", "--no-imports", "-c", code).split()
+    return run_with_models(database_url, READ.format(memory_id=memory_id)).split()
 
 
 # --- Four processes at once
@@ -376,7 +376,7 @@ def test_write_restart_and_read_clear_and_read(migrated: Migrated, engine: str) 
 def run(database_url: str, code: str, *arguments: str) -> list[str]:
     environ = process_environment(
         DATABASE_URL=database_url,
-        DJANGO_SETTINGS_MODULE="chatproject.settings",
+        DJANGO_SETTINGS_MODULE="tests.models_alone",
         PYTHONIOENCODING="utf-8",
     )
     done = subprocess.run(
