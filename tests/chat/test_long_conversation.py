@@ -52,7 +52,7 @@ def keeps_decisions(body: dict[str, Any]) -> Reply:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("turns", [80, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("turns", [40, pytest.param(500, marks=pytest.mark.slow)])
 async def test_requests_stay_flat_and_early_decisions_are_still_sent(
     fake_endpoint: FakeEndpoint, settings: LazySettings, turns: int
 ) -> None:
