@@ -64,6 +64,17 @@ class Vocabulary:
         }
 
 
+class Scattered:
+    """An embedder without meaning: to each text a direction of its own, the same every time."""
+
+    name = "scattered"
+    size = 512
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        chances = [random.Random(text) for text in texts]
+        return [[chance.random() - 0.5 for _ in range(self.size)] for chance in chances]
+
+
 def fill(count: int, people: int, vocabulary: Vocabulary) -> list[ChatSession]:
     """`count` indexed messages in `people` sessions, one a person."""
     texts = [(text, entries.words_of(text)) for text in (vocabulary.text() for _ in range(POOL))]

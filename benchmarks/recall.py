@@ -9,6 +9,10 @@ CHAT_SEARCH_EMBEDDINGS names one.
 Cost: milliseconds of `find` in a table of MESSAGES messages (100,000; MESSAGES=1000000 for the
 million) that 1,000 people hold, against a floor: reading the newest 10 messages of the same person.
 
+By meaning: with VECTORS=50000 also what the comparison of vectors costs where ten people hold so
+many messages, one by one and by pgvector, and the share of the nearest 30 that both find. That is
+on a PostgreSQL whose user may create the extension `vector`; elsewhere one by one alone.
+
     recall.py [--locomo FILE]
 
 With --locomo it reads that file (the JSON of the LoCoMo data set, which is not part of this project
@@ -21,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import statistics
 import sys
 import tempfile
@@ -50,16 +55,20 @@ from benchmarks.conversations import (  # noqa: E402
     dialogues,
     locomo,
 )
-from benchmarks.filling import Vocabulary, fill  # noqa: E402
+from benchmarks.filling import Scattered, Vocabulary, execute, fill  # noqa: E402
 from chat.models import ChatMessage, ChatSession, SearchEntry  # noqa: E402
-from chat.search import messages, rebuilding  # noqa: E402
+from chat.search import embeddings, messages, pgvector, rebuilding  # noqa: E402
+from chat.search.engines import Engine, engine  # noqa: E402
 from chat.search.pieces import WordIndex  # noqa: E402
+from chat.search.scopes import Scope  # noqa: E402
 from tests import builders  # noqa: E402
 
 LIMIT = 10
 MESSAGES = int(os.environ.get("MESSAGES", "100000"))
 PEOPLE = 1_000
 ROUNDS = 40
+VECTORS = int(os.environ.get("VECTORS", "0"))
+HOLDERS = 10  # of vectors
 Find = Callable[[str], Iterable[str]]
 
 
@@ -182,6 +191,59 @@ def measure_cost() -> None:
             print(f"  {name:<32} {spent:8.2f} ms {spent / floor:6.1f}")
 
 
+# --- By meaning -----------------------------------------------------------------------------------
+
+
+def measure_vectors() -> None:
+    settings.CHAT_SEARCH_EMBEDDINGS = "benchmarks.filling.Scattered"
+    held = fill(VECTORS, HOLDERS, Vocabulary())
+    scopes = [Scope((each.tenant_id,), each.user_id) for each in held]
+    floor = milliseconds(lambda: newest(random.choice(held)))
+    print(f"\n{VECTORS:,} vectors of {HOLDERS} people, {connection.vendor}; median of {ROUNDS}")
+    print(f"  {'newest 10 messages':<32} {floor:8.2f} ms    1.0")
+    write_vectors()
+    one_by_one = report_vectors("nearest 30: one by one", scopes, floor)
+    if not has_pgvector():
+        return
+    execute("CREATE EXTENSION IF NOT EXISTS vector")
+    rebuilding.prepare()
+    write_vectors()
+    by_database = report_vectors("nearest 30: pgvector", scopes, floor)
+    pairs = zip(one_by_one, by_database, strict=True)
+    agreement = statistics.mean(len(set(a) & set(b)) / len(a) for a, b in pairs)
+    print(f"  agreement {agreement:.4f}; the same order: {one_by_one == by_database}")
+
+
+def has_pgvector() -> bool:
+    return connection.vendor == "postgresql" and pgvector.is_available()
+
+
+def write_vectors() -> None:
+    """A vector for every entry, made of its id."""
+    words, made = index_of_words(), Scattered()
+    ids = list(SearchEntry.objects.values_list("pk", flat=True))
+    for start in range(0, len(ids), 1_000):
+        some = ids[start : start + 1_000]
+        vectors = map(embeddings.packed, made.embed([str(each) for each in some]))
+        words.write_vectors(made.name, dict(zip(some, vectors, strict=True)))
+    if connection.vendor == "postgresql":
+        execute("VACUUM ANALYZE chat_searchentry")
+
+
+def report_vectors(name: str, scopes: Sequence[Scope], floor: float) -> list[list[int]]:
+    """What is nearest to a question of each person, and how long it takes to find it."""
+    words = index_of_words()
+    spent = milliseconds(lambda: embeddings.nearest(words, random.choice(scopes), "a question"))
+    print(f"  {name:<32} {spent:8.2f} ms {spent / floor:6.1f}")
+    return [embeddings.nearest(words, each, f"question {n}") for n, each in enumerate(scopes)]
+
+
+def index_of_words() -> Engine:
+    words = engine()
+    assert words is not None, f"{connection.vendor} has no index of words"
+    return words
+
+
 def is_in_use() -> bool:
     """Whether the database holds people or conversations."""
     tables = connection.introspection.table_names()
@@ -200,6 +262,8 @@ def main() -> None:
     compare(conversations)
     if not given.locomo and MESSAGES:
         measure_cost()
+    if VECTORS:
+        measure_vectors()
     call_command("flush", interactive=False, verbosity=0)
 
 

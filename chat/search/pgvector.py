@@ -39,7 +39,12 @@ def make_ready() -> str | None:
         with connection.cursor() as cursor:
             cursor.execute(MAKE)
         return None
-    return NOT_INSTALLED if _is_so(IS_AVAILABLE) else None
+    return NOT_INSTALLED if is_available() else None
+
+
+def is_available() -> bool:
+    """Whether the server has the extension, in this database or not."""
+    return _is_so(IS_AVAILABLE)
 
 
 def write(model: str, vectors: Mapping[int, bytes]) -> None:

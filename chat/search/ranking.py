@@ -14,12 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chat.search.engines import Posting
-from chat.search.entries import COLUMNS, TEXTS, Lengths
+from chat.search.entries import COLUMNS, Lengths
 
-WEIGHTS = {"own": 1.0, "previous": 0.75, "next": 0.25, "day": 0.75}
-LENGTH_WEIGHTS = {"own": 0.25, "previous": 0.75, "next": 0.75}  # b; a date has no length
+OWN, PREVIOUS, NEXT, DAY = 1.0, 0.75, 0.25, 0.75  # how much a word counts in each column
+LENGTH_WEIGHTS = 0.25, 0.75, 0.75  # b of `entries.TEXTS`; a date has no length
 TERM_WEIGHT = 0.9  # k1
 ONLY_DAY = 1 << COLUMNS.index("day")
+
+# Columns as the bits of a number: 1 or 0 for each.
+_STANDS = [tuple(bits >> column & 1 for column in range(4)) for bits in range(1 << len(COLUMNS))]
 
 Weights = tuple[float, float, float, float]
 """How much a word counts in each of `entries.COLUMNS`."""
@@ -43,13 +46,13 @@ def rank(postings: Sequence[Posting], words: Sequence[str], total: int, most: in
     counts = Counter(word for found in stands.values() for word in found)
     rare = {word for word, count in counts.items() if count < most} or set(counts)
     rarity = {word: _rarity(counts[word], max(total, counts[word])) for word in rare}
-    averages = _averages(lengths.values())
+    slopes = _slopes(lengths.values())
     scores = []
     for entry, found in stands.items():
         kept = {word: columns for word, columns in found.items() if word in rare}
         if not kept or _is_a_mere_number(kept, words):
             continue
-        scores.append(Ranked(entry, _score(kept, rarity, _weights(lengths[entry], averages))))
+        scores.append(Ranked(entry, _score(kept, rarity, _weights(lengths[entry], slopes))))
     return sorted(scores, key=lambda each: (-each.score, -each.entry))
 
 
@@ -64,17 +67,21 @@ def _gather(postings: Iterable[Posting]) -> tuple[dict[int, dict[int, int]], dic
     return dict(stands), lengths
 
 
-def _averages(lengths: Iterable[Lengths]) -> list[float]:
-    return [max(sum(column) / len(column), 1.0) for column in zip(*lengths, strict=True)]
+def _slopes(lengths: Iterable[Lengths]) -> list[float]:
+    """Of each text: how much less a word counts there for every word that the text has."""
+    averages = (max(sum(column) / len(column), 1.0) for column in zip(*lengths, strict=True))
+    return [b / average for b, average in zip(LENGTH_WEIGHTS, averages, strict=False)]
 
 
-def _weights(lengths: Lengths, averages: Sequence[float]) -> Weights:
-    """In a long text a word counts less than in a short one."""
-    own, previous, following = (
-        WEIGHTS[name] / (1 - LENGTH_WEIGHTS[name] + LENGTH_WEIGHTS[name] * length / average)
-        for name, length, average in zip(TEXTS, lengths, averages, strict=True)
+def _weights(lengths: Lengths, slopes: Sequence[float]) -> Weights:
+    """In a long text a word counts less than in a short one: 1 - b + b * length / average."""
+    own, previous, following = lengths
+    return (
+        OWN / (1 - LENGTH_WEIGHTS[0] + slopes[0] * own),
+        PREVIOUS / (1 - LENGTH_WEIGHTS[1] + slopes[1] * previous),
+        NEXT / (1 - LENGTH_WEIGHTS[2] + slopes[2] * following),
+        DAY,
     )
-    return own, previous, following, WEIGHTS["day"]
 
 
 def _rarity(count: int, total: int) -> float:
@@ -85,13 +92,8 @@ def _score(found: Mapping[int, int], rarity: Mapping[int, float], weights: Weigh
     own, previous, following, day = weights
     score = 0.0
     for word in sorted(found):  # in one order: sums of floats depend on it
-        bits = found[word]
-        times = (
-            (bits & 1) * own
-            + (bits >> 1 & 1) * previous
-            + (bits >> 2 & 1) * following
-            + (bits >> 3 & 1) * day
-        )
+        in_own, in_previous, in_next, in_day = _STANDS[found[word]]
+        times = in_own * own + in_previous * previous + in_next * following + in_day * day
         score += rarity[word] * times * (TERM_WEIGHT + 1) / (times + TERM_WEIGHT)
     return score
 
