@@ -163,6 +163,12 @@ def is_taken_from(
     return taken.filter(key_digest=key_digest(key)).exists()
 
 
+def is_switched_off(tenant_id: int, user_id: int, key: str, said_at: datetime | None) -> bool:
+    """Whether what `key` means was disabled after this was said; None: nobody knows when it was."""
+    off = _of(tenant_id, user_id).filter(status=Status.DISABLED, key_digest=key_digest(key))
+    return (off if said_at is None else off.filter(updated_at__gte=said_at)).exists()
+
+
 def answer(tenant_id: int, user_id: int, preference_id: int, keep: bool) -> UserPreference | None:
     """Keep a proposal, which supersedes the active row of its key, or delete it for good.
 

@@ -231,7 +231,7 @@ def _was_taken(chat_session: ChatSession, found: Candidate) -> bool:
 def _write(
     chat_session: ChatSession, found: Candidate, active: Sequence[PreferenceText]
 ) -> UserPreference | None:
-    """None: it is known already, was deleted by its person, or cannot be stored."""
+    """None: it is known already, was deleted or disabled by its person, or cannot be stored."""
     if any(
         folded_key(each.key) == folded_key(found.key) and _blanks(each.text) == _blanks(found.text)
         for each in active
@@ -246,6 +246,8 @@ def _write(
     if preferences.is_forgotten(
         *owner, key=found.key, text=found.text, said_at=found.said.at, **source
     ):
+        return None
+    if preferences.is_switched_off(*owner, found.key, found.said.at):
         return None
     status = UserPreference.Status
     known = set(UserPreference.objects.filter(tenant=owner[0], user=owner[1]).values_list("pk"))

@@ -310,6 +310,31 @@ async def test_what_the_person_had_deleted_does_not_come_back_from_the_old_messa
     assert await sync_to_async(rows)() == []
 
 
+@pytest.mark.parametrize("mode", ["auto", "confirm"])
+@pytest.mark.parametrize("text", ["Code examples in Java", "Java, in all examples"])
+async def test_what_the_person_disabled_is_not_switched_on_by_what_was_said_before(
+    chat_session: ChatSession,
+    fake_endpoint: FakeEndpoint,
+    settings: LazySettings,
+    mode: str,
+    text: str,
+) -> None:
+    settings.CHAT_PREFERENCES_MODE = mode
+    person = (await ChatSession.objects.select_related("user").aget()).user
+    made = await sync_to_async(builders.preference)(
+        person, "code language", "Code examples in Java"
+    )
+    owner = chat_session.tenant_id, chat_session.user_id
+    await sync_to_async(preferences.disable)(*owner, made.pk)
+    await extract(chat_session, fake_endpoint, found(text=text))
+    assert await sync_to_async(rows)() == [("code language", "Code examples in Java", "disabled")]
+    anew = "Again: examples in Kotlin."
+    await sync_to_async(builders.exchange)(chat_session, anew, "OK.")
+    await extract(chat_session, fake_endpoint, found(text="Kotlin", quote=anew, seq=3))
+    status = "active" if mode == "auto" else "proposed"
+    assert (await sync_to_async(rows)())[1:] == [("code language", "Kotlin", status)]
+
+
 async def test_of_two_statements_in_one_message_the_later_one_holds(
     fake_endpoint: FakeEndpoint, settings: LazySettings
 ) -> None:
