@@ -109,7 +109,8 @@ def _save(job: Job, text: str) -> bool:
     """While every session that it comes from is there: their deletion waits, or is seen."""
     sessions = {each.session_id for each in job.plan.sources}
     with transaction.atomic():
-        rows = ChatSession.objects.filter(pk__in=sessions)
-        if rows.update(memory_epoch=F("memory_epoch")) != len(sessions):
-            return False
+        for each in sorted(sessions):  # in the order of everybody who locks several
+            row = ChatSession.objects.filter(pk=each)
+            if not row.update(memory_epoch=F("memory_epoch")):
+                return False
         return digests.save(job.tenant_id, job.user_id, job.plan, text)

@@ -154,7 +154,9 @@ def forget_memory(
             continue  # deleted meanwhile
     with transaction.atomic():
         rows = preferences.listed(tenant_id, user_id, statuses=UserPreference.Status.values)
-        for preference_id in list(rows.values_list("pk", flat=True)):
+        ids = list(rows.values_list("pk", flat=True))
+        copies.claim(copies.holders(copies.from_preferences(ids)))
+        for preference_id in ids:
             if rows.filter(pk=preference_id).exists():  # not gone with what superseded it
                 taken += drop_preference(tenant_id, user_id, preference_id)
         taken += drop_digest(tenant_id, user_id)
