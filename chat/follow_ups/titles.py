@@ -34,6 +34,12 @@ _PREFIX = re.compile(
     r"(?:title|标题|標題|题目|タイトル|제목|titel|titre|t[íi]tulo|titolo|заголовок)\s*[:：]\s*",
     re.I,
 )
+_ANNOUNCED = re.compile(
+    r"^(?:(?:sure|certainly|of course|okay|ok)\b[\s!,.]*)?"
+    r"here(?:'s|’s| is)\b[^:]{0,40}\b(?:title|name)\b[^:]{0,20}:\s*"
+    r"|^(?:好的|当然|没问题)?[，。！,! ]*(?:以下|这)是[^：:]{0,20}标题[^：:]{0,5}[：:]\s*",
+    re.I,
+)
 _LEADING_MARKS = re.compile(r"^(?:#{1,6}\s+|[-*+>]\s+|\d{1,2}[.)]\s+)+")
 _PAIRED_MARKS = re.compile(r"(\*\*|__|\*|_|`|~~)(?=\S)(.+?)(?<=\S)\1")
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
@@ -150,14 +156,15 @@ def _from_json(text: str) -> str:
 
 
 def _unmarked(line: str) -> str:
-    """Without markdown, a prefix such as `Title:`, quotation marks and a full stop."""
+    """Without what announces it, markdown, a prefix such as `Title:`, quotation marks and a full
+    stop."""
     line = one_line(line)
     before = None
     while line != before:
         before = line
         line = _LEADING_MARKS.sub("", line)
         line = _LINK.sub(r"\1", _PAIRED_MARKS.sub(r"\2", line))
-        line = _PREFIX.sub("", line).strip()
+        line = _PREFIX.sub("", _ANNOUNCED.sub("", line)).strip()
         if len(line) > 1 and line[0] in _QUOTES and line[-1] in _QUOTES:
             line = line[1:-1].strip()
         line = re.sub(r"(?<!\.)[.。]$", "", line).strip()
