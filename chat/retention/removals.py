@@ -8,7 +8,7 @@ import uuid
 from django.conf import settings
 from django.core.cache import cache
 from django.core.files.storage import default_storage
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import QuerySet
 
 from chat import attachments, temporary
@@ -26,7 +26,8 @@ Kind = PendingRemoval.Kind
 RETRY_SECONDS = 60.0
 WINDOW = "window of "  # and a session's id: its snapshot in the store that CHAT_MEMORY_STORE names
 IN_TABLES = "memory.stores.DatabaseStore"
-AWAY = (*CACHE_AWAY, NotStored, RevisionConflict)  # OSError among them: what a disk says
+# OSError is among them: what a disk says. The index is in the database, which may be busy.
+AWAY = (*CACHE_AWAY, NotStored, RevisionConflict, OperationalError)
 
 
 # --- What must go, written in the transaction that deletes ----------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from axes.models import AccessLog
 from django.core.cache import cache, caches
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import OperationalError, connection
 
 from chat import retention
 from chat.models import (
@@ -23,6 +23,7 @@ from chat.models import (
     ChatSession,
     ContextPart,
     DeletionReceipt,
+    PendingRemoval,
     ReviewNote,
     SessionTombstone,
 )
@@ -200,6 +201,21 @@ def test_an_open_receipt_is_said_to_be_open(
     monkeypatch.setattr(removals, "cache", Away())
     said = run("forget_user", "alice", "--yes")
     assert "still to be removed elsewhere: 4" in said
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="an index in a file")
+def test_an_index_that_is_busy_is_said_to_be_left(
+    alice: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy() -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(removals.search, "optimise", busy)
+    said = run("forget_user", "alice", "--yes")
+    assert "still to be removed elsewhere: 1" in said
+    assert "The database file could not be rewritten (database is locked)" in said
+    row = PendingRemoval.objects.get()
+    assert (row.kind, row.last_error) == ("index", "database is locked")
 
 
 # --- Searching ------------------------------------------------------------------------------------
