@@ -16,7 +16,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from chat.access import may_read_content, staff_tenants
-from chat.admin import remarks, reviews
+from chat.admin import audit, remarks, reviews
 from chat.admin.base import short
 from chat.admin.content import why_hidden
 from chat.admin.lists import COUNTED, count_of, counted, read_apart
@@ -97,6 +97,9 @@ class ReviewQueue(admin.ModelAdmin):
             "is_cut": number > SHOWN,
             "shown": SHOWN,
         }
+        if may_read_content(request.user):
+            titles = sum(len(context[name]) for name in ("mine", "waiting", "others"))
+            audit.note(request, "session.list", "session", count=titles, filter={"queue": True})
         return TemplateResponse(request, "admin/chat/chatsession/queue.html", context)
 
     def next_view(self, request: HttpRequest) -> HttpResponse:

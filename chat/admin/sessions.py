@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 from chat import events
 from chat.access import may_read_content, staff_chat_sessions, staff_tenants
 from chat.admin import audit
+from chat.admin.audit import RecordedReads
 from chat.admin.base import (
     REVIEW_BADGES,
     ChatAdmin,
@@ -82,8 +83,16 @@ RELATED = {"chatturn": "Turns", "chatmessage": "Messages", "contextrecord": "Wha
 
 @admin.register(ChatSession)
 class ChatSessionAdmin(
-    SessionActions, DeleteMatching, ReviewQueue, TranscriptPages, SessionFiles, ChatAdmin
+    SessionActions,
+    DeleteMatching,
+    ReviewQueue,
+    TranscriptPages,
+    SessionFiles,
+    RecordedReads,
+    ChatAdmin,
 ):
+    object_type = "session"
+    list_shows_text = True  # titles, and what a search found
     list_display = [
         "title_column",
         "id_column",

@@ -26,6 +26,7 @@ VIEWS = [
     "chat.view_contextrecord",
     "chat.view_dailyusage",
     "chat.view_deletionreceipt",
+    "chat.view_feedback",
     "chat.view_followup",
     "chat.view_membership",
     "chat.view_modelcall",

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from chat.models import AuditEvent, ChatSession, ContextRecord, ReviewNote
 from memory.models import MemorySnapshot
 from tests import builders
 from tests.chat.admin_site import (
+    READ,
     list_url,
     member,
     page_url,
@@ -21,6 +23,7 @@ from tests.chat.admin_site import (
     signed_in,
     text_of,
     transcript_url,
+    viewer,
 )
 from tests.chat.api import Api
 
@@ -228,3 +231,29 @@ def test_a_reason_is_not_asked_for_a_foreign_session(chat_session: ChatSession) 
 def test_without_the_setting_nobody_is_asked(chat_session: ChatSession) -> None:
     client = signed_in(member("Reviewer"))
     assert [client.get(url).status_code for url in text_pages(chat_session)] == [200] * 4
+
+
+# --- Titles ---------------------------------------------------------------------------------------
+
+
+def test_whose_titles_were_shown_is_recorded_and_figures_are_not(
+    chat_session: ChatSession,
+) -> None:
+    looks: dict[str, tuple[str, int, dict[str, Any]]] = {
+        list_url(ChatSession) + "?q=words&state=held": ("session.list", 0, {"state": "held"}),
+        reverse("admin:chat_chatsession_queue"): ("session.list", 0, {"queue": True}),
+        page_url(chat_session): ("session.read", 1, {"text": True}),
+    }
+    reviewing = ("chat.add_reviewnote",)
+    reader, blind = signed_in(viewer(READ, *reviewing)), signed_in(viewer(*reviewing))
+    for address, (action, count, about) in looks.items():
+        AuditEvent.objects.all().delete()
+        assert reader.get(address).status_code == 200
+        event = AuditEvent.objects.get()
+        assert (event.action, event.count) == (action, count)
+        assert about.items() <= event.filter.items()
+        assert "words" not in str(event.filter)
+        assert blind.get(address).status_code == 200
+        assert AuditEvent.objects.filter(action=action).exclude(pk=event.pk).count() == (
+            1 if action == "session.read" else 0
+        )
