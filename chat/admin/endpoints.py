@@ -20,6 +20,7 @@ from chat.admin.dashboard import compact, money
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import by_id, count_of, counted
 from chat.admin.test_calls import TestCallPage
+from chat.admin.tools import ToolsPage
 from chat.models import Assistant, DailyUsage, ModelEndpoint
 from chat.turns import tools
 
@@ -166,7 +167,7 @@ class ModelEndpointAdmin(TestCallPage, CountedDeletion, ChatAdmin):
 
 
 @admin.register(Assistant)
-class AssistantAdmin(TestCallPage, CountedDeletion, ChatAdmin):
+class AssistantAdmin(ToolsPage, TestCallPage, CountedDeletion, ChatAdmin):
     """Staff of a tenant change its assistants; those of every tenant are for superusers."""
 
     list_display = [

@@ -297,12 +297,8 @@ TABLE = {
         auth_user_delete chat_assistant_delete chat_chatsession_delete_matching
         chat_modelendpoint_delete chat_tenant_delete
     """,
-    "LLFFFOFO LLFFFFFF": """
-        chat_followup_change
-    """,
     "LLFFFOFO LLFFFOFO": """
-        chat_chatmessage_redact chat_followup_changelist chat_followup_history
-        memory_userdigest_delete memory_userpreference_delete
+        chat_chatmessage_redact memory_userdigest_delete memory_userpreference_delete
     """,
     "LLFFNFMN LLFFRFMR": """
         chat_chatsession_review
@@ -326,7 +322,8 @@ TABLE = {
     """,
     "LLFOOOMO LLFFFFFF": """
         chat_chatmessage_change chat_chatturn_change chat_contextpart_change chat_dailyusage_change
-        chat_feedback_change memory_conversationsummary_change memory_memorysnapshot_change
+        chat_feedback_change chat_followup_change memory_conversationsummary_change
+        memory_memorysnapshot_change
     """,
     "LLFOOOMO LLFFFFFO": """
         chat_assistant_change
@@ -344,13 +341,14 @@ TABLE = {
         chat_assistant_history chat_chatmessage_history chat_chatsession_history
         chat_chatsession_reason chat_chatsession_transcript chat_chatturn_history
         chat_contextpart_history chat_contextrecord_history chat_dailyusage_history
-        chat_feedback_history
+        chat_feedback_history chat_followup_history
         chat_reviewtag_history memory_conversationsummary_history memory_memorysnapshot_history
         memory_userdigest_history memory_userpreference_history
     """,
     "LLFOOOOO LLFOOOOO": """
-        chat_assistant_changelist chat_auditevent_changelist chat_chatmessage_changelist
-        chat_chatsession_changelist chat_chatturn_changelist chat_contextpart_changelist
+        chat_assistant_changelist chat_assistant_tools chat_followup_changelist
+        chat_auditevent_changelist chat_chatmessage_changelist chat_chatsession_changelist
+        chat_chatturn_changelist chat_contextpart_changelist
         chat_contextrecord_changelist chat_dailyusage_changelist chat_feedback_changelist
         chat_reviewtag_changelist
         memory_conversationsummary_changelist memory_memorysnapshot_changelist
@@ -371,23 +369,19 @@ TABLE = {
         chat_assistantdocument_save_filter chat_cleanuprun_save_filter chat_membership_save_filter
         chat_modelcall_save_filter chat_modelendpoint_save_filter chat_tenant_save_filter
     """,
-    "LLNNNNNN LLFFFMFM": """
-        chat_followup_remove_filter
-    """,
-    "LLNNNNNN LLFFFRFR": """
-        chat_followup_save_filter
-    """,
     "LLNNNNNN LLFMMMMM": """
         chat_assistant_remove_filter chat_chatmessage_remove_filter chat_chatsession_remove_filter
         chat_chatturn_remove_filter chat_contextpart_remove_filter chat_contextrecord_remove_filter
-        chat_dailyusage_remove_filter chat_feedback_remove_filter chat_reviewtag_remove_filter
+        chat_dailyusage_remove_filter chat_feedback_remove_filter chat_followup_remove_filter
+        chat_reviewtag_remove_filter
         memory_conversationsummary_remove_filter memory_memorysnapshot_remove_filter
         memory_userdigest_remove_filter memory_userpreference_remove_filter
     """,
     "LLNNNNNN LLFRRRRR": """
         chat_assistant_save_filter chat_chatmessage_save_filter chat_chatsession_save_filter
         chat_chatturn_save_filter chat_contextpart_save_filter chat_contextrecord_save_filter
-        chat_dailyusage_save_filter chat_feedback_save_filter chat_reviewtag_save_filter
+        chat_dailyusage_save_filter chat_feedback_save_filter chat_followup_save_filter
+        chat_reviewtag_save_filter
         memory_conversationsummary_save_filter memory_memorysnapshot_save_filter
         memory_userdigest_save_filter memory_userpreference_save_filter
     """,

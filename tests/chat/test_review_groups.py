@@ -13,6 +13,7 @@ from django.db import connection
 pytestmark = pytest.mark.django_db
 
 migration = importlib.import_module("chat.migrations.0014_review_groups")
+follow_ups = importlib.import_module("chat.migrations.0018_follow_ups_for_groups")
 editor = SimpleNamespace(connection=connection)
 READING = {"read_message_content", "view_context"}
 
@@ -63,6 +64,13 @@ def test_the_permissions_are_called_as_django_calls_them() -> None:
             assert permission.name == called
 
 
+@pytest.fixture
+def as_first_made() -> None:
+    """Before a later migration gave the groups more."""
+    follow_ups.take_back(apps, editor)
+
+
+@pytest.mark.usefixtures("as_first_made")
 def test_it_makes_permissions_that_are_not_there_yet() -> None:
     before = {name: may(name) for name in migration.GROUPS}
     Group.objects.all().delete()
@@ -71,6 +79,7 @@ def test_it_makes_permissions_that_are_not_there_yet() -> None:
     assert {name: may(name) for name in migration.GROUPS} == before
 
 
+@pytest.mark.usefixtures("as_first_made")
 def test_going_back_removes_the_groups_as_they_were_made() -> None:
     migration.remove_groups(apps, editor)
     assert not Group.objects.filter(name__in=migration.GROUPS).exists()
@@ -78,6 +87,7 @@ def test_going_back_removes_the_groups_as_they_were_made() -> None:
     assert Group.objects.filter(name__in=migration.GROUPS).count() == 3
 
 
+@pytest.mark.usefixtures("as_first_made")
 def test_a_group_that_staff_made_or_changed_is_left_alone() -> None:
     viewer = Group.objects.get(name="Viewer")
     viewer.permissions.add(Permission.objects.get(codename="export_metadata"))
@@ -86,3 +96,14 @@ def test_a_group_that_staff_made_or_changed_is_left_alone() -> None:
     viewer.permissions.clear()
     migration.add_groups(apps, editor)
     assert may("Viewer") == set()
+
+
+def test_every_group_sees_what_is_due_and_one_that_was_changed_is_left_as_it_is() -> None:
+    for name in migration.GROUPS:
+        assert "view_followup" in may(name)
+    follow_ups.take_back(apps, editor)
+    changed = Group.objects.get(name="Viewer")
+    changed.permissions.remove(changed.permissions.get(codename="view_dailyusage"))
+    follow_ups.add(apps, editor)
+    assert "view_followup" in may("Reviewer")
+    assert "view_followup" not in may("Viewer")
