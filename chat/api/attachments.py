@@ -89,6 +89,7 @@ class AttachmentDetail(Endpoint):
 
 class AttachmentFile(Endpoint):
     renderer_classes = [AnyType, JSONRenderer]
+    metadata_class = None  # what OPTIONS would say of it is no image
 
     @extend_schema(
         operation_id="read_attachment",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, Self
 
 from django.conf import settings
+from drf_spectacular.extensions import OpenApiSerializerExtension
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
@@ -101,6 +102,22 @@ class Body(serializers.Serializer[Any]):
         for name, details in self.errors.items():
             for detail in flat(details):
                 yield FieldError(name, shown(data.get(name)), str(detail), detail.code)
+
+
+class BodySchema(OpenApiSerializerExtension):
+    """Says in the description what `Body` does: no other fields, and no blank text."""
+
+    target_class = Body
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        described: dict[str, Any] = auto_schema._map_serializer(
+            self.target, direction, bypass_extensions=True
+        )
+        for name, field in self.target.fields.items():
+            if isinstance(field, serializers.CharField) and not field.allow_blank:
+                described["properties"][name]["minLength"] = 1
+        return {**described, "additionalProperties": False}
 
 
 class Query(serializers.Serializer[Any]):

@@ -259,3 +259,9 @@ def test_an_error_that_nobody_foresaw_is_not_hidden() -> None:
 )
 def test_a_refused_value_is_repeated_short_and_clean(value: Any, text: str | None) -> None:
     assert problems.shown(value) == text
+
+
+def test_an_image_has_no_options(api: Api) -> None:
+    refused = api.client.options(f"{ROOT}/attachments/{uuid.uuid4()}/file/")
+    assert problem(refused) == (405, "method_not_allowed")
+    assert refused["Allow"] == "GET, HEAD, OPTIONS"

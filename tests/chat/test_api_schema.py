@@ -41,6 +41,19 @@ def test_every_operation_has_a_name_a_text_and_its_problems(description: Any) ->
                 assert "403" in operation["responses"], (method, path)
 
 
+def test_a_body_is_described_with_its_fields_alone_and_without_blank_text(description: Any) -> None:
+    schemas = description["components"]["schemas"]
+    for path, operations in description["paths"].items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {})
+            if "application/json" not in content:
+                continue
+            name = content["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            assert schemas[name]["additionalProperties"] is False, (method, path)
+    assert schemas["NewPreference"]["properties"]["key"]["minLength"] == 1
+    assert "minLength" not in schemas["NewSession"]["properties"]["title"]
+
+
 def test_the_description_and_its_page_are_for_people_who_are_signed_in() -> None:
     nobody, somebody = Api(None).client, Api(builders.user()).client
     assert nobody.get("/api/schema/").status_code == 401
