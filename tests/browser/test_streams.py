@@ -12,13 +12,14 @@ from tests.browser import growth
 from tests.browser.chat import Chat, body, contents
 from tests.browser.conftest import OpenChat, OpenPage
 from tests.browser.console import ConsoleWatch
-from tests.browser.wire import wire_to
+from tests.browser.wire import mend_and_try_now, wire_to
 from tests.clients import Person
 from tests.servers import Server
 
 TEXT = growth.numbered(150)
 ONE_THIRD, TWO_THIRDS = "n51", "n101"
 CUT_MS = 3_000
+TEXT_FOR_A_CUT = growth.numbered(1_000)  # still being written when a slow machine is back
 
 
 def await_word(chat: Chat, word: str) -> None:
@@ -186,15 +187,14 @@ def test_a_cut_of_three_seconds_is_said_and_then_caught_up_without_gap(
         chat = Chat(open_page(alice, base_url=wire.url))
         growth.record(chat.page)
         chat.open(session)
-        chat.send(growth.slowly(growth.numbered(400), ms=20))
+        chat.send(growth.slowly(TEXT_FOR_A_CUT, ms=20))
         await_word(chat, "n11")
         wire.cut()
         expect(chat.banner).to_contain_text("The server cannot be reached.")
         chat.write("typed while cut")
         chat.page.wait_for_timeout(CUT_MS)  # how long the cut lasts
         shown = flat(body(chat.live_answer).inner_text())
-        wire.mend()
-        chat.banner.get_by_role("button", name="Try now").click()
+        mend_and_try_now(chat, wire)
         expect(chat.banner).to_contain_text("Connected again. Nothing was lost.")
         await_word(chat, "n251")
         chat.stop_button.click()
@@ -202,7 +202,7 @@ def test_a_cut_of_three_seconds_is_said_and_then_caught_up_without_gap(
         expect(chat.box).to_have_value("typed while cut")
         stored = contents(alice, session)[1]
         growth.assert_grew_to(chat.page, stored)
-    assert growth.numbered(400).startswith(stored)
+    assert TEXT_FOR_A_CUT.startswith(stored)
     assert len(shown) < len(flat(stored))
 
 

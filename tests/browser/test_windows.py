@@ -12,7 +12,7 @@ from tests.browser.chat import Chat, contents, say
 from tests.browser.conftest import OpenChat, OpenPage
 from tests.browser.console import ConsoleWatch
 from tests.browser.people import sign_in
-from tests.browser.wire import wire_to
+from tests.browser.wire import mend_and_try_now, wire_to
 from tests.clients import Person
 from tests.databases import Databases
 from tests.embedded import free_port
@@ -34,8 +34,7 @@ def test_a_stale_window_is_told_to_look_and_overwrites_nothing(
         for number in range(5):
             say(alice, session, f"Elsewhere {number}")
         elsewhere = contents(alice, session)
-        wire.mend()
-        stale.banner.get_by_role("button", name="Try now").click()
+        mend_and_try_now(stale, wire)
         expect(stale.finished_answers).to_have_count(6)
         expect(stale.notice).to_contain_text("went on elsewhere")
         expect(stale.box).to_have_value("From a window that has not seen the rest")

@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.browser.chat import Chat
 from tests.embedded import free_port
 
 ANSWER_SECONDS = 10
@@ -96,3 +97,10 @@ def wire_to(server_port: int, piece: int = 65_536) -> Iterator[Wire]:
         yield made
     finally:
         made.close()
+
+
+def mend_and_try_now(chat: Chat, wire: Wire) -> None:
+    """Press "Try now" on a mended wire; the page may come first, which takes the button away."""
+    button = chat.banner.get_by_role("button", name="Try now").element_handle()
+    wire.mend()
+    button.evaluate("(each) => each.click()")
