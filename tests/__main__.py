@@ -1,6 +1,6 @@
-"""The whole suite: on SQLite, and at the same time on PostgreSQL and Redis. Arguments go to pytest.
+"""The whole suite, as runs beside each other: on SQLite, on PostgreSQL and Redis, in the browser.
 
-The second run's output is shown when the first has ended.
+Arguments go to pytest. What the first run prints is shown at once, the others' output follows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import IO
 
 import pytest
@@ -18,47 +20,68 @@ from tests import services
 from tests.databases import drop_postgres_leftovers, fresh_name, on_server
 from tests.environment import ROOT
 
-ON_SQLITE = "not slow and not postgres and not redis"
 OWN = "not pure and not browser and not pages"  # asks for the run's own database
-ON_POSTGRES = f"not slow and not mariadb and (postgres or redis or ({OWN}))"
 NO_TESTS = 5  # pytest's exit code when the arguments chose none
 
 
-def start_pytest(
-    marks: str, arguments: list[str], output: IO[bytes] | None, settings: dict[str, str]
-) -> subprocess.Popen[bytes]:
-    environ = {k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "REDIS_URL"}}
-    colour = ["--color=yes"] if sys.stdout.isatty() else []
-    command = [sys.executable, "-m", "pytest", "-m", marks, *colour, *arguments]
-    return subprocess.Popen(command, cwd=ROOT, env={**environ, **settings}, stdout=output)
+@dataclass(frozen=True)
+class Run:
+    """One pytest process: which tests, and the environment variables that make it another run."""
+
+    name: str
+    marks: str
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def start(self, arguments: list[str], output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        environ = {k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "REDIS_URL"}}
+        colour = ["--color=yes"] if sys.stdout.isatty() else []
+        command = [sys.executable, "-m", "pytest", "-m", self.marks, *colour, *arguments]
+        return subprocess.Popen(command, cwd=ROOT, env={**environ, **self.settings}, stdout=output)
+
+
+ON_SQLITE = Run("on SQLite", "not slow and not postgres and not redis and not browser")
+IN_BROWSER = Run("in the browser", "browser and not slow")
+
+
+def on_postgres(servers: dict[str, str], database: str) -> Run:
+    """The run on a database of that name; `servers`: TEST_DATABASE_URL and TEST_REDIS_URL."""
+    urls = {
+        "DATABASE_URL": on_server(servers["TEST_DATABASE_URL"], database),
+        "REDIS_URL": servers["TEST_REDIS_URL"],
+    }
+    marks = f"not slow and not mariadb and (postgres or redis or ({OWN}))"
+    return Run("on PostgreSQL and Redis", marks, {**servers, **urls})
 
 
 def title(text: str) -> None:
     print(f"\n=== {text} ===", flush=True)
 
 
-def run_both(arguments: list[str], servers: dict[str, str]) -> list[int]:
-    """The exit codes on SQLite and on PostgreSQL."""
-    name = fresh_name()
-    urls = {
-        "DATABASE_URL": on_server(servers["TEST_DATABASE_URL"], name),
-        "REDIS_URL": servers["TEST_REDIS_URL"],
-    }
-    title("Tests on SQLite (those on PostgreSQL and Redis run beside them and follow)")
-    with tempfile.TemporaryFile() as output:
-        try:
-            with (
-                start_pytest(ON_POSTGRES, arguments, output, {**servers, **urls}) as on_postgres,
-                start_pytest(ON_SQLITE, arguments, None, servers) as on_sqlite,
-            ):
-                codes = [on_sqlite.wait(), on_postgres.wait()]
-        finally:
-            drop_postgres_leftovers(servers["TEST_DATABASE_URL"], name)
-            title("Tests on PostgreSQL and Redis")
-            output.seek(0)
-            shutil.copyfileobj(output, sys.stdout.buffer)
-            sys.stdout.flush()
-    return codes
+def run_all(runs: list[Run], arguments: list[str]) -> list[int]:
+    """The exit codes of the runs, which all start at once."""
+    first, *others = runs
+    title(f"Tests {first.name} (beside them, and shown after: {', '.join(r.name for r in others)})")
+    with ExitStack() as stack:
+        outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
+        for run, output in reversed(list(zip(others, outputs, strict=True))):
+            stack.callback(show, run, output)
+        started = [stack.enter_context(first.start(arguments, None))]
+        for run, output in zip(others, outputs, strict=True):
+            started.append(stack.enter_context(run.start(arguments, output)))
+        return [process.wait() for process in started]
+
+
+def show(run: Run, output: IO[bytes]) -> None:
+    title(f"Tests {run.name}")
+    output.seek(0)
+    shutil.copyfileobj(output, sys.stdout.buffer)
+    sys.stdout.flush()
+
+
+def verdict(codes: list[int]) -> int:
+    """The worst of the exit codes; one that a signal ended is below 0."""
+    ran = [code for code in codes if code != NO_TESTS]  # the arguments chose tests of some runs
+    return max((abs(code) for code in ran), default=NO_TESTS)
 
 
 def main(arguments: list[str]) -> int:
@@ -69,12 +92,13 @@ def main(arguments: list[str]) -> int:
         }
     except (pytest.skip.Exception, pytest.fail.Exception) as problem:
         title(f"NO TESTS ON POSTGRESQL AND REDIS: {problem}")
-        with start_pytest(ON_SQLITE, arguments, None, {}) as on_sqlite:
-            return abs(on_sqlite.wait()) or int(services.services_required())
-    codes = run_both(arguments, servers)
-    if NO_TESTS in codes and len(set(codes)) > 1:
-        codes.remove(NO_TESTS)  # the arguments chose tests of one run only
-    return max(abs(code) for code in codes)  # one that a signal ended is below 0
+        codes = run_all([ON_SQLITE, IN_BROWSER], arguments)
+        return verdict(codes) or int(services.services_required())
+    name = fresh_name()
+    try:
+        return verdict(run_all([ON_SQLITE, IN_BROWSER, on_postgres(servers, name)], arguments))
+    finally:
+        drop_postgres_leftovers(servers["TEST_DATABASE_URL"], name)
 
 
 if __name__ == "__main__":
