@@ -47,6 +47,12 @@ PATTERNS = {
         re.I,
     ),
 }
+IN_ENGLISH = {
+    "代码语言": "code language",
+    "回答语言": "answer language",
+    "回答长度": "answer length",
+}
+"""Subjects that are the same in both languages."""
 DONE = re.compile(
     r"\b(?:is|are|was) (?:now )?(?:done|finished|ready)\b|已(?:经)?(?:完成|做完|好了)", re.I
 )

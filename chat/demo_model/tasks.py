@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from chat.demo_model.facts import EDGES, NAME, SENTENCE_END, Fact, facts_in
-from chat.demo_model.statements import CHINESE, DONE, kind_of, sentences, subject, wishes_in
+from chat.demo_model.statements import (
+    CHINESE,
+    DONE,
+    IN_ENGLISH,
+    kind_of,
+    sentences,
+    subject,
+    wishes_in,
+)
 
 TITLE_WORDS, TITLE_CHARACTERS = 6, 18
 ITEM_LENGTH = 160
@@ -147,7 +155,8 @@ def preferences(task: Mapping[str, Any]) -> str:
     found = []
     for seq, text in said_by_user(task):
         for wish in wishes_in(text):
-            replaced = next((each for each in active if about(each) == wish.key), None)
+            meant = IN_ENGLISH.get(wish.key, wish.key)
+            replaced = next((each for each in active if about(each) == meant), None)
             if replaced is not None and replaced.get("text") == wish.text:
                 continue
             found.append(
@@ -164,8 +173,9 @@ def preferences(task: Mapping[str, Any]) -> str:
 
 
 def about(preference: Mapping[str, Any]) -> str:
-    """The subject of what is known: by its words, where its key is another."""
-    return subject(f"{preference.get('text')}")
+    """The subject of what is known: by its words, where its key or language is another."""
+    found = subject(f"{preference.get('text')}")
+    return IN_ENGLISH.get(found, found)
 
 
 # --- Digests --------------------------------------------------------------------------------------

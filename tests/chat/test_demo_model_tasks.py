@@ -163,6 +163,23 @@ def test_lasting_wishes_are_found_with_their_words_and_replace_what_is_of_their_
     ]
 
 
+@pytest.mark.parametrize(
+    ("known", "said", "key"),
+    [
+        ("Code examples in Java, please.", "以后用 Kotlin。", "代码语言"),
+        ("以后用 Java。", "Use Kotlin from now on.", "code language"),
+        ("Always answer in English.", "以后用中文回答。", "回答语言"),
+    ],
+)
+def test_a_wish_in_another_language_replaces_what_is_known_of_its_subject(
+    known: str, said: str, key: str
+) -> None:
+    active = [{"key": "what I like", "text": known}]
+    messages = [{"seq": 1, "text": said}]
+    [found] = answered(task="preferences", active=active, messages=messages)["preferences"]
+    assert (found["key"], found["text"], found["replaces"]) == (key, said, "what I like")
+
+
 def test_what_is_active_already_is_not_found_again() -> None:
     active = [{"key": "code language", "text": "Code examples in Java, please."}]
     messages = [{"seq": 1, "text": "Code examples in Java, please."}]
