@@ -19,7 +19,7 @@ from chat.turns import Refused
 from tests import builders
 from tests.chat.api import ROOT, Api, field_errors
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from chat.api.urls import urlpatterns as api_urls
 from tests import builders
 from tests.chat.api import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from chat.turns.policies import Switch, memory_policy, switches
 from tests import builders
 from tests.chat.admin_site import page_url, signed_in, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 
 def in_force(**fields: Any) -> dict[str, tuple[Any, str]]:

@@ -19,7 +19,7 @@ from django.utils import timezone
 from chat.models import ChatSession
 from tests import builders
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.pages]
 
 PAYLOAD = '</script><script>alert(1)</script><img src=x onerror="alert(1)">'
 
