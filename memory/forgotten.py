@@ -38,7 +38,7 @@ def note(rows: Iterable[UserPreference]) -> None:
     """Keep the hashes of preferences that are being deleted; inside that transaction."""
     now = timezone.now()
     for row in rows:
-        mine = ForgottenPreference.objects.filter(tenant_id=row.tenant_id, user_id=row.user_id)
+        owner = {"tenant_id": row.tenant_id, "user_id": row.user_id}
         hashes = _hashes(
             row.tenant_id,
             row.user_id,
@@ -48,15 +48,17 @@ def note(rows: Iterable[UserPreference]) -> None:
             source_session=row.source_session_id,
             source_seq=row.source_seq,
         )
-        for kind, digest in hashes:
-            if not mine.filter(kind=kind, digest=digest).update(forgotten_at=now):
-                mine.create(
-                    tenant_id=row.tenant_id,
-                    user_id=row.user_id,
-                    kind=kind,
-                    digest=digest,
-                    forgotten_at=now,
-                )
+        known = ForgottenPreference.objects.filter(
+            digest__in=[digest for _, digest in hashes], **owner
+        )
+        known.update(forgotten_at=now)
+        ForgottenPreference.objects.bulk_create(
+            [
+                ForgottenPreference(kind=kind, digest=digest, forgotten_at=now, **owner)
+                for kind, digest in hashes
+            ],
+            ignore_conflicts=True,
+        )
 
 
 def is_forgotten(

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory import preferences
+from memory import forgotten, preferences
 from memory.blocks import PreferenceText
 from memory.models import ForgottenPreference, UserPreference
 from memory.preferences import InvalidPreference, Owner
@@ -531,6 +532,17 @@ def test_forgetting_the_same_again_moves_the_time_forward(alice: Person) -> None
     preferences.delete(*alice.ids, alice.remember("city", "Lisbon").pk)
     assert alice.forgot("city", "Lisbon", said_at=said_at)
     assert ForgottenPreference.objects.count() == 3  # its key, its text, its one word
+
+
+def test_forgetting_a_long_text_takes_as_many_queries_as_a_short_one(alice: Person) -> None:
+    counts = []
+    for text in ("short", " ".join(f"word{number}" for number in range(200))):
+        row = alice.remember("k", text)
+        with CaptureQueriesContext(connection) as queries:
+            preferences.delete(*alice.ids, row.pk)
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+    assert ForgottenPreference.objects.count() == 1 + 2 + 1 + forgotten.MOST_WORDS
 
 
 def test_hashes_hold_no_words_and_are_of_one_person_and_one_server_key(
