@@ -27,6 +27,7 @@ OBJECT_TYPES = (
     "session",
     "attachment",
     "message",
+    "turn",
     "context",
     "part",
     "snapshot",

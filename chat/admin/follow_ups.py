@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from chat import dues, follow_ups
 from chat.admin import audit
+from chat.admin.audit import RecordedReads
 from chat.admin.base import ChatAdmin, ReadOnly, badge, moment
 from chat.admin.lists import by_id, count_of
 from chat.admin.sessions import session_link
@@ -32,7 +33,8 @@ class FailedFilter(admin.SimpleListFilter):
 
 
 @admin.register(FollowUp)
-class FollowUpAdmin(ReadOnly, ChatAdmin):
+class FollowUpAdmin(RecordedReads, ReadOnly, ChatAdmin):
+    object_type = "follow_up"
     list_display = [
         "id",
         "kind",

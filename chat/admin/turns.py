@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from chat.admin.audit import RecordedReads
 from chat.admin.base import ChatAdmin, ReadOnly, badge, id_link, short, status_badge
 from chat.admin.lists import by_id
 from chat.admin.sessions import session_link, transcript_link
@@ -18,7 +19,8 @@ from chat.models import ChatTurn, ContextRecord
 
 
 @admin.register(ChatTurn)
-class ChatTurnAdmin(ReadOnly, ChatAdmin):
+class ChatTurnAdmin(RecordedReads, ReadOnly, ChatAdmin):
+    object_type = "turn"
     list_display = [
         "id_column",
         "session_column",

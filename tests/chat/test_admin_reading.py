@@ -10,7 +10,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from chat.models import AuditEvent, ChatSession, ContextRecord, ReviewNote
+from chat.models import (
+    AuditEvent,
+    ChatSession,
+    ChatTurn,
+    ContextRecord,
+    FollowUp,
+    ReviewNote,
+)
 from memory.models import MemorySnapshot
 from tests import builders
 from tests.chat.admin_site import (
@@ -210,6 +217,28 @@ def test_a_reason_that_says_nothing_opens_nothing(chat_session: ChatSession, tex
 def test_it_leads_nowhere_else(chat_session: ChatSession, where: str) -> None:
     response = give(signed_in(builders.superuser()), chat_session, next=where)
     assert response["Location"] == transcript_url(chat_session)
+
+
+@pytest.mark.usefixtures("asking")
+def test_what_errors_quote_opens_with_a_reason_and_is_recorded(chat_session: ChatSession) -> None:
+    turn = builders.exchange(chat_session)
+    ChatTurn.objects.filter(pk=turn.pk).update(error_detail=f"cannot parse {PLANTED}")
+    due = FollowUp.objects.create(
+        kind="title",
+        subject=str(chat_session.pk),
+        chat_session=chat_session,
+        due_at=timezone.now(),
+        last_error=f"bad_title: {PLANTED}",
+    )
+    client = signed_in(builders.superuser())
+    for row in (turn, due):
+        asked = client.get(page_url(row))
+        assert asked["Location"].startswith(reason_url(chat_session))
+    give(client, chat_session)
+    for row, kind in ((turn, "turn"), (due, "follow_up")):
+        assert PLANTED in text_of(client.get(page_url(row)))
+        event = AuditEvent.objects.get(action=f"{kind}.read")
+        assert (event.object_type, event.object_id) == (kind, str(row.pk))
 
 
 @pytest.mark.usefixtures("asking")
