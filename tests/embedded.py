@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-START_SECONDS = 30
+START_SECONDS = 60
 STOP_SECONDS = 10
 
 

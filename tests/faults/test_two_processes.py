@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import signal
 import uuid
-from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from tests.clients import Person
 from tests.databases import Databases
-from tests.servers import Server
+from tests.servers import Server, server
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis]
 LONG = "demo: long 400; slow 8"
@@ -29,12 +32,40 @@ class Pair:
         return self.alice.at(self.two.url)
 
 
+@contextmanager
+def two_servers(folder: Path, database_url: str, redis_url: str) -> Iterator[Pair]:
+    """Two processes on one database, started side by side."""
+    with ExitStack() as stack, ThreadPoolExecutor() as starting:
+
+        def start(_: int) -> Server:
+            started = server(
+                folder,
+                database_url=database_url,
+                redis_url=redis_url,
+                CHAT_LEASE_SECONDS="6",
+                CHAT_TURNS_PER_MINUTE="1000",
+            )
+            return stack.enter_context(started)
+
+        one, two = starting.map(start, range(2))
+        yield Pair(one, two, Person(one.url, "alice"))
+
+
 @pytest.fixture
-def pair(start_server: Callable[..., Server], databases: Databases, redis_url: str) -> Pair:
-    database_url = databases.seeded("postgres")
-    settings = {"database_url": database_url, "redis_url": redis_url, "CHAT_LEASE_SECONDS": "6"}
-    one, two = start_server(**settings), start_server(**settings)
-    return Pair(one, two, Person(one.url, "alice"))
+def own_pair(tmp_path: Path, databases: Databases, redis_url: str) -> Iterator[Pair]:
+    """Two servers of a test's own, to end or to stop."""
+    with two_servers(tmp_path, databases.seeded("postgres"), redis_url) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pair(
+    tmp_path_factory: pytest.TempPathFactory, databases: Databases, redis_url: str
+) -> Iterator[Pair]:
+    """Two servers for all tests that let them live."""
+    folder = tmp_path_factory.mktemp("pair")
+    with two_servers(folder, databases.seeded("postgres"), redis_url) as started:
+        yield started
 
 
 async def test_a_turn_runs_in_one_process_and_is_watched_stopped_and_resumed_from_the_other(
@@ -79,14 +110,14 @@ async def test_twenty_five_joins_in_the_middle_of_a_stream_have_no_gap_and_all_c
     await asyncio.gather(here.close(), *(each.close() for each in joined))
 
 
-async def test_the_other_process_ends_the_turn_of_one_that_was_killed(pair: Pair) -> None:
-    session = pair.alice.new_session()
-    here, there = await pair.alice.socket(session), await pair.alice_at_two.socket(session)
+async def test_the_other_process_ends_the_turn_of_one_that_was_killed(own_pair: Pair) -> None:
+    session = own_pair.alice.new_session()
+    here, there = await own_pair.alice.socket(session), await own_pair.alice_at_two.socket(session)
     await here.send(LONG)
     while len(there.text) < 300:
         await there.next()
     await asyncio.sleep(1.2)  # a partial text is stored about once a second
-    pair.one.kill()
+    own_pair.one.kill()
     end = await there.end(20)
     assert end["type"] == "turn.interrupted"
     assert end["error"]["code"] == "interrupted"
@@ -96,7 +127,7 @@ async def test_the_other_process_ends_the_turn_of_one_that_was_killed(pair: Pair
     assert there.text.startswith(partial)
     answer = await there.ask("Hello")
     assert answer
-    messages = pair.alice_at_two.messages(session)
+    messages = own_pair.alice_at_two.messages(session)
     assert [each["role"] for each in messages] == ["user", "assistant", "user", "assistant"]
     assert messages[1]["content"] == partial
     await there.close()
@@ -135,12 +166,12 @@ async def test_deleting_in_one_process_ends_the_turn_in_the_other_and_nothing_co
     await here.close()
 
 
-async def test_a_process_that_is_asked_to_end_lets_its_turn_finish(pair: Pair) -> None:
-    session = pair.alice.new_session()
-    here, there = await pair.alice.socket(session), await pair.alice_at_two.socket(session)
+async def test_a_process_that_is_asked_to_end_lets_its_turn_finish(own_pair: Pair) -> None:
+    session = own_pair.alice.new_session()
+    here, there = await own_pair.alice.socket(session), await own_pair.alice_at_two.socket(session)
     await here.send("demo: long 200; slow 10")
     await there.until("turn.delta")
-    exit_code, end = await asyncio.gather(asyncio.to_thread(pair.one.terminate), there.end())
+    exit_code, end = await asyncio.gather(asyncio.to_thread(own_pair.one.terminate), there.end())
     assert exit_code in (0, -signal.SIGTERM)  # uvicorn raises the signal again once it has drained
     assert end["type"] == "turn.completed"
     assert there.text == end["message"]["content"]
@@ -161,21 +192,21 @@ async def test_a_watcher_elsewhere_never_ends_a_turn_that_is_only_silent(pair: P
 
 
 async def test_a_process_that_hangs_loses_its_turn_and_writes_nothing_when_it_wakes(
-    pair: Pair,
+    own_pair: Pair,
 ) -> None:
-    session = pair.alice.new_session()
-    here, there = await pair.alice.socket(session), await pair.alice_at_two.socket(session)
+    session = own_pair.alice.new_session()
+    here, there = await own_pair.alice.socket(session), await own_pair.alice_at_two.socket(session)
     await here.send("demo: long 2000; slow 8")
     while len(there.text) < 300:
         await there.next()
     await asyncio.sleep(1.5)  # a partial text is stored about once a second
-    pair.one.hang()
+    own_pair.one.hang()
     end = await there.end(40)  # when the lease has expired
     assert end["type"] == "turn.interrupted"
-    pair.one.wake()
+    own_pair.one.wake()
     answer = await there.ask("Hello")
     await asyncio.sleep(2)
-    messages = pair.alice_at_two.messages(session)
+    messages = own_pair.alice_at_two.messages(session)
     assert [each["turn"]["status"] for each in messages[1::2]] == ["interrupted", "completed"]
     assert messages[-1]["content"] == answer
     assert len(messages) == 4
