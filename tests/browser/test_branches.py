@@ -62,6 +62,23 @@ def test_answers_are_gone_through_with_the_keyboard_and_stay_chosen(
     assert alice.messages(session)[-1]["id"] == second[0]
 
 
+def test_two_windows_go_to_and_fro_and_show_the_same(alice: Person, open_chat: OpenChat) -> None:
+    session = alice.new_session()
+    say(alice, session, "demo: echo; fast\none")
+    one, two = open_chat(alice, session), open_chat(alice, session)
+    one.page.get_by_role("button", name="Regenerate").click()
+    shown = [versions(each.finished_answers.first) for each in (one, two)]
+    for chat, button, place_ in (
+        (one, "Earlier version", "Version 1 of 2"),
+        (two, "Later version", "Version 2 of 2"),
+        (two, "Earlier version", "Version 1 of 2"),
+        (one, "Later version", "Version 2 of 2"),
+    ):
+        chat.finished_answers.first.get_by_role("button", name=button).click()
+        for each in shown:
+            expect(each).to_contain_text(place_)
+
+
 def test_the_last_message_is_written_anew_from_the_keyboard(
     alice: Person, open_chat: OpenChat
 ) -> None:

@@ -21,12 +21,19 @@ export class Branches {
   constructor(dependencies) {
     this.need = dependencies;
     this.isSelecting = false;
-    this.head = ""; // of the branch that was chosen here
+    this.head = ""; // of the branch that was chosen here, until word of it has come
+    this.heard = ""; // the head that was told while one was being chosen
   }
 
   /** Whether word of a branch is about what is on the page already. @param {string} head */
   knows(head) {
-    return this.isSelecting || head === this.head;
+    if (this.isSelecting) {
+      this.heard = head;
+      return true;
+    }
+    const isKnown = head === this.head;
+    this.head = ""; // it comes once; the same head later means that somebody has gone back to it
+    return isKnown;
   }
 
   /** What was found may stand on a branch that is not shown. @param {string} message @param {number} seq */
@@ -79,8 +86,9 @@ export class Branches {
 
   /** @param {string} message */
   async #select(message) {
+    this.heard = "";
     const chosen = await this.need.api.post(`sessions/${this.need.session}/messages/${message}/select/`, {});
-    this.head = chosen.head;
+    this.head = this.heard === chosen.head ? "" : chosen.head;
     return chosen;
   }
 
