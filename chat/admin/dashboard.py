@@ -314,7 +314,7 @@ def lines(sums: Sequence[dict[str, Any]], outcomes: Mapping[Any, Outcomes]) -> l
         went = outcomes.get(key, Outcomes())
         made.append(
             Line(
-                name=" · ".join(value for value in key if isinstance(value, str)),
+                name=" · ".join(value for value in key if value and isinstance(value, str)),
                 share=round(100 * tokens(each) / whole),
                 cells=[
                     f"{each['sessions']:,}",
