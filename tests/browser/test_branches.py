@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.axe import complaints_in_light_and_dark
 from tests.browser.chat import Chat, say, shown_text
 from tests.browser.conftest import OpenChat
 from tests.clients import Person
+
+WORD_COMES = 0.5  # seconds in which a frame has come to the page
 
 
 def versions(article: Locator) -> Locator:
@@ -77,6 +80,33 @@ def test_two_windows_go_to_and_fro_and_show_the_same(alice: Person, open_chat: O
         chat.finished_answers.first.get_by_role("button", name=button).click()
         for each in shown:
             expect(each).to_contain_text(place_)
+
+
+def test_a_branch_that_is_chosen_elsewhere_during_a_look_at_another_is_the_one_shown(
+    alice: Person, open_chat: OpenChat
+) -> None:
+    session = alice.new_session()
+    say(alice, session, "demo: echo; fast\none")
+    chat = open_chat(alice, session)
+    chat.page.get_by_role("button", name="Regenerate").click()
+    shown = versions(chat.finished_answers.first)
+    expect(shown).to_contain_text("Version 2 of 2")
+    first, second = alice.messages(session)[-1]["siblings"]
+    reads: list[str] = []
+
+    def old_news(route: Route) -> None:
+        """The first look gets what was so before the next branch was chosen."""
+        answer = route.fetch()
+        reads.append(route.request.url)
+        if len(reads) == 1:
+            alice.call("POST", f"sessions/{session}/messages/{second}/select/", {})
+            time.sleep(WORD_COMES)
+        route.fulfill(response=answer)
+
+    chat.page.route("**/messages/?limit=50", old_news)
+    with chat.page.expect_response(lambda answer: "limit=50" in answer.url and len(reads) > 1):
+        alice.call("POST", f"sessions/{session}/messages/{first}/select/", {})
+    expect(shown).to_contain_text("Version 2 of 2")
 
 
 def test_the_last_message_is_written_anew_from_the_keyboard(

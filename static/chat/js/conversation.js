@@ -57,6 +57,7 @@ export class Conversation {
     this.session = null;
     this.isDisposed = false;
     this.isReloading = false;
+    this.mustReadAgain = false;
     /** @type {import("./types.js").Frame[] | null} */
     this.queue = []; // frames that wait while the conversation is being read
     this.position = new ReadingPosition(scroller, dependencies.onScroll);
@@ -304,9 +305,14 @@ export class Conversation {
 
   /** Something was missed: read again; what comes in meanwhile is applied on top. */
   async #reload() {
+    this.mustReadAgain = this.isReloading; // what is being read may be older than what was told now
     if (this.isReloading || this.isDisposed) return;
     this.isReloading = true;
-    const isRead = await this.#read();
+    let isRead = await this.#read();
+    while (isRead && this.mustReadAgain) {
+      this.mustReadAgain = false;
+      isRead = await this.#read();
+    }
     this.isReloading = false;
     if (!isRead) return;
     this.outbox.transmit();
