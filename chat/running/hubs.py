@@ -9,6 +9,7 @@ from typing import Any
 
 from channels.layers import get_channel_layer
 from django.conf import settings
+from redis.exceptions import RedisError
 
 from chat import events
 from chat.running.feeds import ENDED, Feed, Reader
@@ -116,12 +117,22 @@ class Hub:
     # --- Other processes ----------------------------------------------------------------------
 
     async def join(self, channel: str | None) -> None:
-        """Hear what other processes tell about this session; returns when it is heard."""
+        """Hear what other processes tell about this session; returns when it is heard.
+
+        Without Redis nothing is heard: what happens in this process goes on, the sweep finds what
+        happens elsewhere, and joins again.
+        """
         if channel is None or not settings.REDIS_URL:
             return
-        if self._joined is None:
-            self._joined = asyncio.ensure_future(self._subscribe(channel))
-        await asyncio.shield(self._joined)
+        joined = self._joined
+        if joined is None:
+            joined = self._joined = asyncio.ensure_future(self._subscribe(channel))
+        try:
+            await asyncio.shield(joined)
+        except (OSError, RedisError) as error:
+            if self._joined is joined:
+                self._joined = None
+            logger.warning("Session %s hears nothing of others: %s", self.session_id, error)
 
     async def _subscribe(self, channel: str) -> None:
         """Subscribe, and wait until a message of our own comes back: only then nothing is missed.
@@ -148,7 +159,10 @@ class Hub:
         if channel is not None and self._joined is not None:
             self._joined = None
             self._heard.clear()
-            await get_channel_layer().group_discard(events.group_of(self.session_id), channel)
+            try:
+                await get_channel_layer().group_discard(events.group_of(self.session_id), channel)
+            except (OSError, RedisError) as error:
+                logger.warning("Session %s could not be left: %s", self.session_id, error)
 
     async def on_relay(self, message: Frame) -> None:
         """A message of another process about this session."""

@@ -91,6 +91,7 @@ class Registry:
             watched = [hub.session_id for hub in self.hubs.values() if hub.readers]
             if not watched:
                 continue
+            await asyncio.gather(*(self.hub(each).join(self.channel) for each in watched))
             try:
                 running = await hop(running_turns, watched)
             except (DatabaseError, Overloaded) as error:
