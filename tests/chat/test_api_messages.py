@@ -177,13 +177,13 @@ def test_a_failed_turn_without_an_answer_is_shown_at_its_input(
         None,
         status=ChatTurn.Status.FAILED,
         error_code="rate_limited",
-        error_detail="The endpoint is busy.",
+        error_detail="The endpoint at 10.0.0.7 is busy.",
     )
     (asked,) = messages(api, chat_session).json()["results"]
     assert asked["turn"]["status"] == "failed"
     assert asked["turn"]["error"] == {
         "code": "rate_limited",
-        "detail": "The endpoint is busy.",
+        "detail": "The model takes no more requests for the moment.",
         "retryable": True,
     }
 
