@@ -60,7 +60,7 @@ from chat.models import (  # noqa: E402
     ModelEndpoint,
 )
 
-ROUNDS = 3
+ROUNDS = 7
 AUTOCOMPLETE = "app_label=memory&model_name=userpreference&field_name=user&term=00007"
 NOT_ALLOWED = 405  # a route that answers POST alone
 PER_SESSION = 20  # messages
@@ -92,7 +92,7 @@ class Figure:
     ms: float
     status: int
     rows: int
-    """Of a list; 0 for any other page."""
+    """Of a list or the queue; 0 for any other page."""
 
 
 # --- Filling --------------------------------------------------------------------------------------
@@ -207,9 +207,15 @@ def measure(client: Client, address: str) -> Figure:
         started = time.perf_counter()
         client.get(address)
         times.append((time.perf_counter() - started) * 1000)
-    listed = (getattr(answer, "context_data", None) or {}).get("cl")
-    rows = len(listed.result_list) if listed is not None else 0
-    return Figure(count, min(times), answer.status_code, rows)
+    return Figure(count, min(times), answer.status_code, rows_of(answer))
+
+
+def rows_of(answer: Any) -> int:
+    """How many rows a list shows, or the three lists of the queue together."""
+    context = getattr(answer, "context_data", None) or {}
+    if "cl" in context:
+        return len(context["cl"].result_list)
+    return sum(len(context.get(name, ())) for name in ("mine", "waiting", "others"))
 
 
 def pages(client: Client) -> dict[str, Figure]:

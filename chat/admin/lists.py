@@ -10,7 +10,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
-from django.core.paginator import Page, Paginator
+from django.core.paginator import Paginator
 from django.db.models import Count, Model, Q, QuerySet, Value
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.template.response import TemplateResponse
@@ -37,12 +37,6 @@ class CappedPaginator(Paginator):
     def count(self) -> int:
         return min(self.counted, COUNTED)
 
-    def page(self, number: Any) -> Page[Any]:
-        page = super().page(number)
-        if isinstance(page.object_list, QuerySet) and isinstance(self.object_list, QuerySet):
-            page.object_list = read_apart(self.object_list, page.object_list)
-        return page
-
     @property
     def is_capped(self) -> bool:
         return self.counted > COUNTED
@@ -62,10 +56,12 @@ class IndexedChangeList(ChangeList):
         return super().get_ordering(request, queryset)
 
     def get_results(self, request: HttpRequest) -> None:
-        """The only page of a short list is read like any page of a long one."""
+        """Filtered and sorted as bare ids; rows and what is joined to them are read of a page."""
         super().get_results(request)
-        if not self.multi_page:
-            self.result_list = self.paginator.page(1).object_list
+        ids = list(self.result_list.values_list("pk", flat=True))
+        rows = self.root_queryset.filter(pk__in=ids)
+        rows = rows.order_by(*self.get_ordering(request, rows))
+        self.result_list = rows if rows.query.select_related else self.apply_select_related(rows)
 
 
 class LargeList(admin.ModelAdmin):

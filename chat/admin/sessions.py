@@ -72,11 +72,11 @@ SET_BY = {
     "assistant": "the assistant's",
     "environment": "the installation's",
 }
-MOST_HITS = 200  # messages that a search looks at, best first
-MOST_TITLED = 1_000  # sessions that it finds by their title, the last active ones
+MOST_HITS = 200  # messages that a search finds, best first; and sessions by title, newest first
+NEWEST = 5_000  # sessions among which a title is looked for first
 CUT_OFF = (
     f"There is more than is listed: a search finds the {MOST_HITS} messages that fit best, and the"
-    f" {MOST_TITLED:,} sessions that were active last among those with such a title."
+    f" {MOST_HITS} sessions that were active last among those with such a title."
 )
 RELATED = {"chatturn": "Turns", "chatmessage": "Messages", "contextrecord": "What was sent"}
 
@@ -192,12 +192,21 @@ class ChatSessionAdmin(
             return found
         tenants = None if request.user.is_superuser else staff_tenants(request.user)
         hits = find_for_staff(tenants=tenants, question=term, limit=MOST_HITS)
-        seen = self.scoped(ChatSession.objects.order_by(*self.ordering), request.user)
-        titled = seen.filter(title__icontains=term).values_list("pk", flat=True)[:MOST_TITLED]
-        ids = {hit.session_id for hit in hits} | set(titled)
-        if len(hits) == MOST_HITS or len(titled) == MOST_TITLED:
+        titled = self.titled(request, term)
+        if MOST_HITS in (len(hits), len(titled)):
             messages.info(request, CUT_OFF)
-        return found | Q(pk__in=ids)
+        return found | Q(pk__in={hit.session_id for hit in hits} | set(titled))
+
+    def titled(self, request: HttpRequest, term: str) -> list[uuid.UUID]:
+        """The newest sessions with `term` in their title; older ones where these are too few."""
+        seen = self.scoped(ChatSession.objects.order_by(*self.ordering), request.user)
+        rows = seen.filter(title__icontains=term).values_list("pk", flat=True)
+        oldest = seen.values_list("last_active_at", flat=True)[NEWEST : NEWEST + 1].first()
+        if oldest is not None:
+            found = list(rows.filter(last_active_at__gte=oldest)[:MOST_HITS])
+            if len(found) == MOST_HITS:
+                return found
+        return list(rows[:MOST_HITS])
 
     def save_model(
         self, request: HttpRequest, obj: Any, form: ModelForm[Any], change: bool
