@@ -64,6 +64,7 @@ ROUNDS = 7
 AUTOCOMPLETE = "app_label=memory&model_name=userpreference&field_name=user&term=00007"
 NOT_ALLOWED = 405  # a route that answers POST alone
 PER_SESSION = 20  # messages
+LONGEST = 1_000  # messages of the session that is opened: as many in a small database
 OF_A_PERSON = 5  # sessions of the person whose sessions are listed
 SKIPPED = ("_add", "_delete", "_history", "_file", "_remove", "_test")  # and what answers POST only
 FILTERS = {
@@ -138,8 +139,9 @@ def routes() -> Iterator[tuple[str, str]]:
 
 
 def values() -> dict[str, Any]:
-    """What stands for an argument of a route: the largest session and what belongs to it."""
-    session = ChatSession.objects.order_by("-message_count").first()
+    """What stands for an argument of a route: a long session and what belongs to it."""
+    long = ChatSession.objects.filter(message_count__lte=LONGEST)
+    session = long.order_by("-message_count", "pk").first()
     assert session is not None
     turns = ChatTurn.objects.filter(chat_session=session).order_by("-number")
     record = ContextRecord.objects.filter(chat_session=session).first()

@@ -165,7 +165,7 @@ KINDS: Mapping[str, Kind] = {
             label="Messages",
             model=ChatMessage,
             row="seq",
-            counter="message_count",
+            counters=("message_count",),
             columns={
                 "id": "id",
                 **OF_SESSION,
@@ -193,7 +193,7 @@ KINDS: Mapping[str, Kind] = {
             label="Turns",
             model=ChatTurn,
             row="number",
-            counter="turn_count",
+            counters=("turn_count",),
             columns={
                 "id": "id",
                 **OF_SESSION,
@@ -223,6 +223,7 @@ KINDS: Mapping[str, Kind] = {
             model=Feedback,
             session="turn__chat_session_id",
             row="pk",
+            counters=("good_votes", "bad_votes"),
             columns={
                 "id": "id",
                 "session": "turn__chat_session_id",

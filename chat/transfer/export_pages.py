@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from django.db.models import Model, QuerySet, Sum, Value
@@ -56,8 +58,8 @@ class Kind:
     """Path to the id of the session that a row belongs to."""
     row: str = ""
     """What orders the rows of one session; "": a session is a row."""
-    counter: str = ""
-    """The session's own count of such rows."""
+    counters: Sequence[str] = ()
+    """The session's own counts of such rows."""
     long_text: str = ""
     """The field whose length decides how many rows are read at once."""
     complete: Callable[[Sequence[Row], bool], None] | None = None
@@ -88,8 +90,9 @@ class Selection:
         if self.rows is not None:
             return _plain(self.rows).values("pk")[:limit].count()
         sessions = _plain(self.sessions)
-        if self.kind.counter:
-            return sessions.aggregate(count=Coalesce(Sum(self.kind.counter), 0))["count"]
+        if self.kind.counters:
+            sums = (Coalesce(Sum(each), 0) for each in self.kind.counters)
+            return sessions.aggregate(count=reduce(add, sums))["count"]
         if self.kind.read is not None:
             return sessions.values("user", "tenant").distinct()[:limit].count()
         chosen = {f"{self.kind.session}__in": sessions.values("pk")}
