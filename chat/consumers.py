@@ -160,7 +160,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
         try:
             while True:
                 frame = await self.reader.next()
-                await asyncio.wait_for(self._send(frame), SEND_SECONDS)
+                async with asyncio.timeout(SEND_SECONDS):
+                    await self._send(frame)
                 if frame["type"] == "session.deleted":
                     await self.close(NOT_FOUND)
                     return

@@ -256,7 +256,8 @@ async def run(order: Order) -> AsyncGenerator[Frame | None, None]:
 
 async def next_frame(reader: running.Reader) -> Frame | None:
     try:
-        return await asyncio.wait_for(reader.next(), HEARTBEAT_SECONDS)
+        async with asyncio.timeout(HEARTBEAT_SECONDS):
+            return await reader.next()
     except TimeoutError:
         return None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from django.conf import settings
 
@@ -57,10 +58,10 @@ class Loop:
                 await self._fill()
             except Exception:  # the loop goes on whatever happens; what was claimed expires
                 logger.exception("What is due cannot be looked at.")
-            try:
-                await asyncio.wait_for(self._bell.wait(), POLL_SECONDS)
-            except TimeoutError:
-                continue
+            # In Python 3.11 `asyncio.wait_for` swallows being cancelled while the bell rings.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._bell.wait()
 
     async def _fill(self) -> bool:
         """Claim as much as there are hands for; whether anything was claimed."""

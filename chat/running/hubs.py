@@ -144,7 +144,8 @@ class Hub:
         for _ in range(JOIN_TRIES):
             await events.relay(self.session_id, {"kind": "joined"})
             try:
-                await asyncio.wait_for(self._heard.wait(), JOIN_SECONDS)
+                async with asyncio.timeout(JOIN_SECONDS):
+                    await self._heard.wait()
             except TimeoutError:
                 continue
             return

@@ -137,7 +137,8 @@ class RemoteTurn:
         while time.monotonic() < deadline:
             await self._send("ask")
             try:
-                await asyncio.wait_for(self._synced.wait(), ASK_SECONDS)
+                async with asyncio.timeout(ASK_SECONDS):
+                    await self._synced.wait()
             except TimeoutError:
                 continue
             return True

@@ -245,7 +245,8 @@ async def _has_ended(ended: asyncio.Event, length: int) -> bool:
     """Wait for the end, at most until the next flush is due."""
     pause = min(FLUSH_SECONDS + length / FLUSH_GROWTH, settings.CHAT_LEASE_SECONDS / 3)
     try:
-        await asyncio.wait_for(ended.wait(), pause)
+        async with asyncio.timeout(pause):
+            await ended.wait()
     except TimeoutError:
         return False
     return True

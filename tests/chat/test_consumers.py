@@ -16,8 +16,9 @@ from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from chat import events, llm, retention
+from chat import llm, retention
 from chat.models import ChatMessage, ChatSession, ChatTurn, Membership
+from chat.running import registry
 from chatproject.asgi import application
 from tests import builders
 from tests.fakes import FakeEndpoint, Reply, Say, Wait, answer, endless, failure
@@ -449,7 +450,7 @@ async def test_a_socket_that_cannot_be_told_something_is_closed(
     alice: Any, chat_session: ChatSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = await socket(alice, chat_session)
-    await events.publish(chat_session.pk, {"type": "session.updated", "title": object()})
+    registry.registry().deliver(chat_session.pk, {"type": "session.updated", "title": object()})
     assert await made.closed() == 1011  # and the page connects anew, instead of hearing nothing
     assert "could not be sent" in caplog.text
 

@@ -228,3 +228,15 @@ def test_the_command_does_what_is_due_and_says_how_much(
 async def test_a_loop_that_was_never_started_can_be_stopped() -> None:
     await Loop().stop()
     await follow_ups.stop()
+
+
+@pytest.mark.parametrize("ticks", range(4))
+async def test_a_loop_that_is_rung_while_it_is_stopped_ends(ticks: int) -> None:
+    loop = Loop()
+    loop.start()
+    await asyncio.sleep(0.1)  # it has looked, and waits
+    loop.ring()
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await loop.stop()
