@@ -13,6 +13,8 @@ const COUNT_FROM = 0.8; // of the limit: from here on the characters are counted
  * @typedef {object} ComposerDependencies
  * @property {number} limit characters in one message
  * @property {() => import("./attachment-tray.js").AttachmentTray} tray
+ * @property {() => boolean} isReady whether there is nothing to wait for before sending
+ * @property {() => Promise<boolean>} untilReady whether the conversation is still the same one
  * @property {(text: string) => Promise<string>} onSend resolves to why it was not sent, or nothing
  * @property {(command: any) => Promise<string>} onCommand the same for a command
  * @property {() => void} onStop
@@ -145,9 +147,24 @@ export class Composer {
     this.#changed();
   }
 
+  /** The text stays in the box until its conversation is there; whoever writes on sends later. */
   async #submit() {
-    const text = this.text;
-    if (this.isClosed || this.isBusy || this.#isOver()) return;
+    if (this.isBusy) return;
+    const { text } = this;
+    this.isBusy = true;
+    this.#drawButtons();
+    try {
+      const isReady = this.need.isReady() || (await this.need.untilReady());
+      if (isReady && this.text === text) await this.#submitNow(text);
+    } finally {
+      this.isBusy = false;
+      this.#drawButtons();
+    }
+  }
+
+  /** @param {string} text */
+  async #submitNow(text) {
+    if (this.isClosed || this.#isOver()) return;
     if (!text.trim() && !this.need.tray().count) return;
     if (this.need.tray().isBusy) {
       this.say("An image is still on its way; send again in a moment.", "plain");
@@ -158,14 +175,7 @@ export class Composer {
       this.say(command.why);
       return;
     }
-    this.isBusy = true;
-    this.#drawButtons();
-    try {
-      await this.#deliver(text, command);
-    } finally {
-      this.isBusy = false;
-      this.#drawButtons();
-    }
+    await this.#deliver(text, command);
   }
 
   /** The box is emptied at once; what could not be sent comes back. @param {string} text @param {any} command */

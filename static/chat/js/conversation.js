@@ -55,6 +55,10 @@ export class Conversation {
     const { container, scroller } = dependencies.elements;
     /** @type {import("./types.js").Session | null} */
     this.session = null;
+    /** @type {Promise<void>} settled too when it is left before it was read */
+    this.loaded = new Promise((done) => {
+      this.markLoaded = done;
+    });
     this.isDisposed = false;
     this.isReloading = false;
     this.mustReadAgain = false;
@@ -241,6 +245,7 @@ export class Conversation {
   /** What is on the screen stays; nothing more comes or goes. */
   disconnect() {
     this.isDisposed = true;
+    this.markLoaded();
     this.socket.close();
   }
 
@@ -289,6 +294,7 @@ export class Conversation {
   #adopt(session, page) {
     const isFirst = !this.session;
     this.session = session;
+    this.markLoaded();
     this.list.forgetLine = session.memory_starts_after;
     const isShown = (/** @type {import("./types.js").Message} */ message) =>
       message.role === "user" || message.turn?.status !== "running";

@@ -21,8 +21,12 @@ import { describe, describeGone } from "./title-bar.js";
 import { hideWelcome, showGone, showWelcome } from "./welcome.js";
 
 const ADDRESS = /^\/chat\/([0-9a-f-]{36})\/$/u;
+const LOADING = 10_000; // ms that a message waits for its conversation to be read
 const LOOK_AGAIN = [0, 2_000, 10_000]; // ms after a session was deleted elsewhere
 const SCROLLED = 8; // px from which the title bar is parted from the messages
+
+/** @param {number} ms @returns {Promise<void>} */
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 class ChatPage {
   constructor() {
@@ -265,6 +269,8 @@ class ChatPage {
     return new Composer({
       tray: () => this.tray,
       limit: this.data.max_message_chars,
+      isReady: () => !this.conversation || this.conversation.session !== null,
+      untilReady: () => this.#untilReady(),
       onSend: (text) => this.#send(text),
       onCommand: (command) => this.#command(command),
       onStop: () => this.conversation?.stop(),
@@ -279,6 +285,13 @@ class ChatPage {
     if (!this.conversation) await this.newChat.create();
     if (!this.conversation?.session) return "This conversation is not loaded yet; send it again in a moment.";
     return this.#sendWithImages(this.conversation, text);
+  }
+
+  /** Wait until the conversation is read, and say whether it is still the one that is shown. */
+  async #untilReady() {
+    const { conversation } = this;
+    if (conversation) await Promise.race([conversation.loaded, pause(LOADING)]);
+    return this.conversation === conversation;
   }
 
   /** @param {Conversation} conversation @param {string} text */
@@ -327,7 +340,7 @@ class ChatPage {
   #gone(id, why) {
     this.sessions.remove(id);
     // Others may go with it, one after the other.
-    for (const pause of LOOK_AGAIN) setTimeout(() => this.sessions.refresh(), pause);
+    for (const ms of LOOK_AGAIN) setTimeout(() => this.sessions.refresh(), ms);
     if (this.conversation?.id !== id) return;
     describeGone();
     this.status.reset();
