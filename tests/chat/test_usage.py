@@ -91,11 +91,12 @@ def test_a_day_may_be_made_again_and_counts_what_was_deleted_since(
     turn(other, status="failed", error_code="http_500", seconds=1.0)
     turn(other, model_name="m2")
     assert [usage.roll_up(DAY), usage.roll_up(DAY)] == [2, 2]
-    before = list(DailyUsage.objects.order_by("model_name").values(*usage.USED, "errors", "latencies"))
+    figures = (*usage.USED, "errors", "latencies")
+    before = list(DailyUsage.objects.order_by("model_name").values(*figures))
     assert [each["turns"] for each in before] == [2, 1]
     retention.forget_session(other.pk)
     assert usage.roll_up(DAY) == 2
-    after = DailyUsage.objects.order_by("model_name").values(*usage.USED, "errors", "latencies")
+    after = DailyUsage.objects.order_by("model_name").values(*figures)
     assert list(after) == before
     for _ in range(2):
         turn(chat_session)
