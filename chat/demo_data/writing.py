@@ -12,6 +12,8 @@ from typing import Any
 from django.db import connection, connections, transaction
 from django.db.models import Field, JSONField, Model
 
+from chat import planning
+
 PLAIN = {type(None), bool, int, str}
 
 
@@ -26,7 +28,8 @@ def write(rows: Iterable[Model]) -> None:
 
 
 def analyse(models: Iterable[type[Model]]) -> None:
-    """Let PostgreSQL's planner know of rows that no autovacuum has seen yet."""
+    """Let the planner know of rows that nothing has looked at yet."""
+    planning.analyse()
     if connection.vendor != "postgresql":
         return
     with connection.cursor() as cursor:

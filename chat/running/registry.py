@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from redis.exceptions import RedisError
 
-from chat import events, follow_ups, hops, leases, liveness, llm
+from chat import events, follow_ups, hops, leases, liveness, llm, planning
 from chat.hops import Overloaded, hop, urgent_hop
 from chat.models import ChatSession
 from chat.running.feeds import Reader
@@ -238,6 +238,7 @@ async def startup() -> None:
         await registry().listen()
     except (OSError, RedisError) as error:
         raise CannotStart(f"Redis at REDIS_URL cannot be reached: {error}") from error
+    await urgent_hop(planning.analyse)
     follow_ups.start()
 
 
