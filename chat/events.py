@@ -70,12 +70,12 @@ async def relay(session_id: uuid.UUID, message: Frame) -> None:
     try:
         await get_channel_layer().group_send(group_of(session_id), body)
     except (OSError, RedisError) as error:
-        _note_outage(str(error))
+        note_outage(str(error))
     else:
-        _note_outage("")
+        note_outage("")
 
 
-def _note_outage(error: str) -> None:
+def note_outage(error: str) -> None:
     """One line when the layer goes away, and one when it is back."""
     global _outage
     if error and not _outage:

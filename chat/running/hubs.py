@@ -132,7 +132,7 @@ class Hub:
         except (OSError, RedisError) as error:
             if self._joined is joined:
                 self._joined = None
-            logger.warning("Session %s hears nothing of others: %s", self.session_id, error)
+            events.note_outage(str(error))
 
     async def _subscribe(self, channel: str) -> None:
         """Subscribe, and wait until a message of our own comes back: only then nothing is missed.
@@ -163,7 +163,7 @@ class Hub:
             try:
                 await get_channel_layer().group_discard(events.group_of(self.session_id), channel)
             except (OSError, RedisError) as error:
-                logger.warning("Session %s could not be left: %s", self.session_id, error)
+                events.note_outage(str(error))
 
     async def on_relay(self, message: Frame) -> None:
         """A message of another process about this session."""

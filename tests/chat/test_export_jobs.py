@@ -107,6 +107,19 @@ def test_a_job_holds_the_rows_of_the_list_with_its_filter() -> None:
     assert {row["session"] for row in lines_of(job)} == {str(each.pk) for each in flagged}
 
 
+def test_a_job_of_a_search_that_finds_more_than_it_lists_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("chat.admin.sessions.MOST_HITS", 1)
+    sessions(2, title="Trip")
+    job = job_of(
+        builders.superuser(), "sessions", filter={"list": "chatsession", "query": "q=Trip"}
+    )
+    export_jobs.run_due_exports()
+    job.refresh_from_db()
+    assert (job.status, job.error, job.rows) == ("done", "", 1)
+
+
 def test_progress_is_seen_while_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_pages, "FIRST_ROWS", 2)
     monkeypatch.setattr(export_pages, "ROWS", 3)
