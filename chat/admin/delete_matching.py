@@ -17,6 +17,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.exceptions import DisallowedModelAdminLookup
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -34,6 +35,10 @@ from chat.models import ChatSession
 BATCH = 500  # sessions in one request, at most
 SECONDS = 8.0  # of one request, before it answers and goes on with the next
 NOT_HELD = Q(is_held=False)
+NO_SEARCH = (
+    "What a search finds depends on what else there is, and would change while it is deleted. Use"
+    " the filters instead, or tick the sessions."
+)
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,8 @@ class DeleteMatching(admin.ModelAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """A filtered list leads to the page, for those who may delete."""
-        query = self.asked(request)
-        offered = query if self.has_erase_permission(request) else ""
+        may = self.has_erase_permission(request) and not request.GET.get(SEARCH_VAR)
+        offered = self.asked(request) if may else ""
         context = {"delete_matching": offered, **(extra_context or {})}
         return super().changelist_view(request, context)
 
@@ -83,8 +88,11 @@ class DeleteMatching(admin.ModelAdmin):
     def delete_matching_view(self, request: HttpRequest) -> HttpResponse:
         if not (self.has_view_permission(request) and self.has_erase_permission(request)):
             raise PermissionDenied
+        if request.GET.get(SEARCH_VAR):
+            self.message_user(request, NO_SEARCH, messages.ERROR)
+            return self.to_list(request)
         if not self.asked(request):
-            self.message_user(request, "Filter or search the list first.", messages.ERROR)
+            self.message_user(request, "Filter the list first.", messages.ERROR)
             return self.to_list(request)
         try:
             rows = export_selections.listed(request, export_selections.source_of("chatsession"))

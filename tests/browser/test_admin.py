@@ -30,7 +30,7 @@ LISTS = [
     "/admin/chat/assistant/tools/",
     "/admin/chat/feedback/",
     "/admin/chat/chatsession/delete-matching/?person=nobody",
-    "/admin/chat/chatsession/delete-matching/?q=a",
+    "/admin/chat/chatsession/delete-matching/?state=archived",
     "/admin/chat/modelendpoint/",
     "/admin/chat/tenant/",
     "/admin/chat/membership/",

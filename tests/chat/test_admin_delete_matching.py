@@ -179,7 +179,7 @@ def test_a_list_without_a_filter_is_not_deleted_and_one_with_an_unknown_filter_n
     whole = ADDRESS.partition("?")[0]
     for query in ("", "?p=2", "?o=1"):
         response = client.post(whole + query, {"typed": "2", "total": "2"}, follow=True)
-        assert said(response) == ["Filter or search the list first."]
+        assert said(response) == ["Filter the list first."]
     assert client.post(whole + "?content__icontains=a").status_code == 400
     assert ChatSession.objects.count() == 2
 
@@ -210,3 +210,15 @@ def test_a_filtered_list_leads_there_for_those_who_may_delete(client: Client) ->
     looker = signed_in(viewer())
     assert "delete-matching" not in text_of(looker.get(list_url(ChatSession), {"state": "held"}))
     assert looker.get(ADDRESS).status_code == looker.post(ADDRESS).status_code == 403
+
+
+def test_what_a_search_finds_is_not_deleted_as_a_whole(client: Client) -> None:
+    """The rest of a search moves up into its results: more would go than was confirmed."""
+    archived(2, title="Trip")
+    answer = client.get(list_url(ChatSession), {"state": "archived", "q": "Trip"})
+    assert "delete-matching" not in text_of(answer)
+    form = {"until": timezone.now().isoformat(), "total": "2", "typed": "2"}
+    for response in (client.get(f"{ADDRESS}&q=Trip"), client.post(f"{ADDRESS}&q=Trip", form)):
+        assert response.status_code == 302
+    assert said(client.get(list_url(ChatSession))) == [delete_matching.NO_SEARCH] * 2
+    assert ChatSession.objects.count() == 2
