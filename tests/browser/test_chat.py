@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import pytest
@@ -211,6 +212,26 @@ def test_what_is_sent_while_the_history_loads_stays_in_the_box_and_goes_out_once
     held[0].continue_()
     expect(chat.finished_answers).to_have_count(2)
     assert contents(alice, session)[::2] == ["Before", "Too early"]
+
+
+@pytest.mark.parametrize("command", ["/new", "/temporary"])
+def test_what_is_sent_before_a_new_chat_is_there_goes_out_in_it(
+    open_chat: OpenChat, new_person: Person, command: str
+) -> None:
+    before = new_person.new_session()
+    say(new_person, before, "Before")
+    chat = open_chat(new_person, before)
+    held: list[Route] = []
+    address = "**/api/v1/sessions/*/messages/**"
+    chat.page.route(address, lambda route: held.append(route), times=1)
+    chat.send(command)
+    with chat.page.expect_request(address):
+        chat.page.get_by_role("button", name=re.compile("^Demo ?Scripted")).click()
+    chat.send("Too early")
+    expect(chat.box).to_have_value("Too early")
+    held[0].continue_()
+    expect(chat.finished_answers).to_have_count(1)
+    assert contents(new_person, chat.session_id)[::2] == ["Too early"]
 
 
 def test_drafts_and_sends_stay_with_their_chat_when_switching_fast(

@@ -37,6 +37,7 @@ export class Composer {
     this.isStopping = false;
     this.isClosed = false;
     this.isBusy = false;
+    this.next = ""; // what was sent while something else was still on its way
     this.commands = new CommandList(byId("commands"), this.field, (text) => this.setText(text));
     this.#listen();
   }
@@ -149,8 +150,11 @@ export class Composer {
 
   /** The text stays in the box until its conversation is there; whoever writes on sends later. */
   async #submit() {
-    if (this.isBusy) return;
     const { text } = this;
+    if (this.isBusy) {
+      this.next = text;
+      return;
+    }
     this.isBusy = true;
     this.#drawButtons();
     try {
@@ -159,7 +163,15 @@ export class Composer {
     } finally {
       this.isBusy = false;
       this.#drawButtons();
+      this.#submitNext(text);
     }
+  }
+
+  /** Enter while `/new` was still at work means the text that came after it. @param {string} before */
+  #submitNext(before) {
+    const { next } = this;
+    this.next = "";
+    if (next && next !== before && next === this.text) this.#submit();
   }
 
   /** @param {string} text */
