@@ -29,15 +29,16 @@ class Hub:
     def __init__(self, session_id: uuid.UUID) -> None:
         self.session_id = session_id
         self.readers: set[Reader] = set()
-        self.local: LocalTurn | None = None
+        self.turns: set[LocalTurn] = set()  # that run here, from their order to their end
+        self.local: LocalTurn | None = None  # the one among them that was accepted last
         self.remote: RemoteTurn | None = None
-        self.starting = 0  # orders that have not been accepted or refused yet
+        self.starting = 0  # orders whose callers wait for a word
         self._joined: asyncio.Future[None] | None = None
         self._heard = asyncio.Event()  # this process's own word on the session's channel
 
     @property
     def is_idle(self) -> bool:
-        return not self.readers and self.local is None and not self.starting
+        return not self.readers and not self.turns and not self.starting
 
     @property
     def feed(self) -> Feed | None:
@@ -71,7 +72,15 @@ class Hub:
     # --- Turns --------------------------------------------------------------------------------
 
     def run(self, order: Order) -> LocalTurn:
-        return LocalTurn(order, self.put, self.follow, self._begun)
+        turn = LocalTurn(order, self.put, self.follow, self._begun)
+        self.turns.add(turn)
+        return turn
+
+    def end(self, turn: LocalTurn) -> None:
+        """The turn's task is over."""
+        self.turns.discard(turn)
+        if self.local is turn:
+            self.local = None
 
     def _begun(self, turn: LocalTurn) -> None:
         self.local = turn
@@ -129,9 +138,11 @@ class Hub:
             joined = self._joined = asyncio.ensure_future(self._subscribe(channel))
         try:
             await asyncio.shield(joined)
-        except (OSError, RedisError) as error:
+        except Exception as error:
             if self._joined is joined:
-                self._joined = None
+                self._joined = None  # so that the sweep tries again
+            if not isinstance(error, OSError | RedisError):
+                raise
             events.note_outage(str(error))
 
     async def _subscribe(self, channel: str) -> None:

@@ -63,14 +63,18 @@ class Registry:
             self.sweeper = asyncio.create_task(self._sweep(), name="sweep")
 
     async def _receive(self, channel: str) -> None:
+        """Hand out what other processes say; whatever one message fails by, the next is read."""
         while True:
             try:
                 message = await get_channel_layer().receive(channel)
-            except (OSError, RedisError) as error:
-                logger.warning("Messages of other processes cannot be received: %s", error)
+            except Exception as error:
+                logger.warning("Messages of other processes cannot be received: %r", error)
                 await asyncio.sleep(REJOIN_SECONDS)
                 continue
-            await self._dispatch(message)
+            try:
+                await self._dispatch(message)
+            except Exception:
+                logger.exception("A %r message of another process failed.", message.get("kind"))
 
     async def _dispatch(self, message: dict[str, Any]) -> None:
         hub = self.hubs.get(uuid.UUID(message["session"]))
@@ -78,29 +82,33 @@ class Registry:
             return
         if message["from"] == events.PROCESS:
             hub.on_own_word()
-            return
-        try:
+        else:
             await hub.on_relay(message)
-        except Exception:
-            logger.exception("A %r message of another process failed.", message.get("kind"))
 
     async def _sweep(self) -> None:
-        """Now and then, follow what runs elsewhere though its beginning was never heard here."""
+        """Look around now and then; whatever one look fails by, the next is made."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            watched = [hub.session_id for hub in self.hubs.values() if hub.readers]
-            if not watched:
-                continue
-            await asyncio.gather(*(self.hub(each).join(self.channel) for each in watched))
             try:
-                running = await hop(running_turns, watched)
+                await self.look_around()
             except (DatabaseError, Overloaded) as error:
                 logger.warning("Running turns could not be looked at: %s", error)
-                continue
-            for session_id, turn_id in running:
-                hub = self.hubs.get(session_id)
-                if hub is not None and hub.readers:
-                    hub.watch(turn_id)
+            except Exception:
+                logger.exception("Running turns could not be looked at.")
+
+    async def look_around(self) -> None:
+        """Follow what runs elsewhere though its beginning was never heard here."""
+        watched = [hub for hub in self.hubs.values() if hub.readers]
+        joining = (hub.join(self.channel) for hub in watched)
+        for failed in await asyncio.gather(*joining, return_exceptions=True):
+            if failed is not None:
+                logger.error("A session's channel could not be joined.", exc_info=failed)
+        if not watched:
+            return
+        for session_id, turn_id in await hop(running_turns, [hub.session_id for hub in watched]):
+            hub = self.hubs.get(session_id)
+            if hub is not None and hub.readers:
+                hub.watch(turn_id)
 
     async def drop_idle(self, hub: Hub) -> None:
         if hub.is_idle and self.hubs.get(hub.session_id) is hub:
@@ -156,8 +164,7 @@ async def start(order: Order) -> Started:
 
 def _over(here: Registry, hub: Hub, turn: LocalTurn, task: asyncio.Task[Any]) -> None:
     """A turn's task has ended: free its place, and say in the log what nobody else will say."""
-    if hub.local is turn:
-        hub.local = None
+    hub.end(turn)
     if turn.turn_id is not None and not task.cancelled() and (error := task.exception()):
         logger.error("Turn %s was not ended properly.", turn.turn_id, exc_info=error)
         hub.watch(turn.turn_id)
@@ -246,7 +253,7 @@ async def shutdown() -> None:
     """Let running turns end for CHAT_DRAIN_SECONDS, interrupt the rest, close what is open."""
     await follow_ups.stop()
     here = registry()
-    turns = [hub.local for hub in here.hubs.values() if hub.local is not None]
+    turns = [turn for hub in here.hubs.values() for turn in hub.turns]
     if turns:
         logger.info("Waiting for %d running turns.", len(turns))
         await asyncio.wait({turn.task for turn in turns}, timeout=settings.CHAT_DRAIN_SECONDS)

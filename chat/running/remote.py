@@ -151,7 +151,7 @@ class RemoteTurn:
         """Look at the rows for a silent owner; True when the turn is over."""
         try:
             seen = await hop(look, self.session_id, self.turn_id)
-        except (DatabaseError, Overloaded) as error:
+        except (DatabaseError, Overloaded, temporary.TextsUnavailable) as error:
             logger.warning("Turn %s could not be looked at: %s", self.turn_id, error)
             await asyncio.sleep(SILENT_SECONDS)
             return False
