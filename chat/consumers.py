@@ -22,12 +22,11 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-from chat import access, events, frames, leases, running
+from chat import access, events, frames, leases, retention, running
 from chat.hops import Overloaded, hop
 from chat.limits import Bucket, count_in_minute
 from chat.models import ChatSession
 from chat.turns import Order, Refused, branches
-from memory import preferences
 from memory.models import UserPreference
 
 logger = logging.getLogger(__name__)
@@ -228,8 +227,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
             "message.edit": self._on_order,
             "branch.select": self._on_branch,
             "preference.answer": self._on_preference,
-            "turn.retry": self._on_order,
-            "turn.regenerate": self._on_order,
+            **dict.fromkeys(frames.OF_A_TURN, self._on_order),
             "turn.stop": self._on_stop,
             "turn.sync": self._on_sync,
             "ping": self._on_ping,
@@ -294,7 +292,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
 
     def _answer_preference(self, preference_id: int, keep: bool) -> UserPreference | None:
         tenant = access.tenant_of(self.user, self.scope["session"])
-        return preferences.answer(tenant.pk, self.user.pk, preference_id, keep)
+        return retention.answer_preference(tenant.pk, self.user.pk, preference_id, keep)
 
     async def _on_sync(self, frame: Frame) -> None:
         turn_id = frames.turn_id(frame)

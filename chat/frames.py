@@ -16,6 +16,11 @@ from memory.text import clean, is_blank
 
 Frame = dict[str, Any]
 
+OF_A_TURN: dict[str, Kind] = {
+    "turn.retry": "retry",
+    "turn.regenerate": "regenerate",
+    "turn.continue": "continue",
+}
 UUID_LENGTH = 45  # characters of the longest spelling: urn:uuid: and 36
 
 
@@ -50,7 +55,7 @@ def named_by(frame: Frame) -> str | None:
 
 
 def order(frame: Frame, session_id: uuid.UUID) -> Order:
-    """`message.send`, `message.edit`, `turn.retry` and `turn.regenerate` as orders."""
+    """`message.send`, `message.edit`, and the orders that name an earlier turn."""
     client_id = _uuid(frame, "client_id")
     if frame["type"] == "message.send":
         images = attachment_ids(frame.get("attachments"))
@@ -70,7 +75,7 @@ def order(frame: Frame, session_id: uuid.UUID) -> Order:
             text=message_text(frame.get("text")),
             message=message_id(frame),
         )
-    kind: Kind = "retry" if frame["type"] == "turn.retry" else "regenerate"
+    kind = OF_A_TURN[frame["type"]]
     return Order(kind=kind, session_id=session_id, client_id=client_id, turn=turn_id(frame))
 
 

@@ -27,7 +27,7 @@ def send(chat_session: ChatSession, text: str, **fields: Any) -> Order:
 
 
 def again(kind: Any, turn: ChatTurn) -> Order:
-    """`retry` or `regenerate` of an earlier turn."""
+    """`retry`, `regenerate` or `continue` of an earlier turn."""
     client_id = uuid.uuid4()
     return Order(kind=kind, session_id=turn.chat_session_id, client_id=client_id, turn=turn.pk)
 

@@ -170,7 +170,7 @@ class MessageEdit(TurnStarter):
 
 
 class TurnAgain(TurnStarter):
-    """Answers the input of a turn once more."""
+    """Orders about an earlier turn."""
 
     kind: Kind
 
@@ -210,6 +210,23 @@ class TurnRegenerate(TurnAgain):
         self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID
     ) -> HttpResponseBase:
         """Answer the input of a turn once more; the earlier answer stays beside it."""
+        return await self.again(session_id, turn_id)
+
+
+class TurnContinue(TurnAgain):
+    kind = "continue"
+
+    @extend_schema(
+        operation_id="continue_turn",
+        parameters=[IDEMPOTENCY_KEY],
+        request=TurnOrder,
+        responses=TURN_ANSWERS,
+    )
+    async def post(
+        self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID
+    ) -> HttpResponseBase:
+        """Go on with an answer that was stopped, interrupted or cut by its length: the wish is
+        stored as the person's next message and answered."""
         return await self.again(session_id, turn_id)
 
 

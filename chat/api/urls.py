@@ -12,7 +12,14 @@ from chat.api.problems import nothing_here
 from chat.api.receipts import ReceiptDetail, ReceiptList
 from chat.api.search import Search
 from chat.api.sessions import SessionDetail, SessionList
-from chat.api.streams import MessageEdit, TurnList, TurnRegenerate, TurnRetry, TurnStop
+from chat.api.streams import (
+    MessageEdit,
+    TurnContinue,
+    TurnList,
+    TurnRegenerate,
+    TurnRetry,
+    TurnStop,
+)
 from chat.api.turns import TurnContext, TurnDetail
 
 SESSION = "sessions/<uuid:session_id>/"
@@ -36,6 +43,7 @@ urlpatterns = [
     path(f"{TURN}stop/", TurnStop.as_view()),
     path(f"{TURN}retry/", TurnRetry.as_view()),
     path(f"{TURN}regenerate/", TurnRegenerate.as_view()),
+    path(f"{TURN}continue/", TurnContinue.as_view()),
     path("attachments/<uuid:attachment_id>/", AttachmentDetail.as_view()),
     path("attachments/<uuid:attachment_id>/file/", AttachmentFile.as_view()),
     path("preferences/", PreferenceList.as_view()),

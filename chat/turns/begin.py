@@ -76,7 +76,7 @@ def _leave_unsearched(session_id: uuid.UUID, seq: int) -> None:
 def _take(order: Order, turn_id: uuid.UUID) -> None:
     """Become the running turn; `_KnownClientId`, `Busy`, or `Refused` when the session is gone."""
     grown: dict[str, Any] = {"turn_count": F("turn_count") + 1}
-    if order.kind in inputs.WITH_TEXT:
+    if order.kind in inputs.STORED:
         counters = ("next_seq", "message_count", "path_count")
         grown |= {name: F(name) + 1 for name in counters}
     taken = leases.take(order.session_id, turn_id, **grown)

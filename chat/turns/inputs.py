@@ -1,4 +1,5 @@
-"""The input of a turn in its place: a new message, an edited one, or an earlier one again.
+"""The input of a turn in its place: a new message, an edited one, an earlier one again, or the
+wish that an answer goes on.
 
 Everything here happens inside the transaction that has just taken the session's lease.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from django.utils import timezone
 from chat import attachments, events, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
 from chat.search import messages
-from chat.turns import images
+from chat.turns import going_on, images
 from chat.turns.orders import ANY_PARENT, Order, Refused
 from memory import tokens
 from memory.messages import Message
@@ -27,7 +28,8 @@ from memory.text import clean, cleaning_notes, one_line
 FAILED = {ChatTurn.Status.FAILED, ChatTurn.Status.INTERRUPTED, ChatTurn.Status.STOPPED}
 NO_ID = uuid.UUID(int=0)
 KEPT_EXCHANGES = 2  # that a session left for long is still sent with
-WITH_TEXT = {"send", "edit"}  # the orders that store a message
+WITH_TEXT = {"send", "edit"}  # the orders that bring the text of a message
+STORED = {*WITH_TEXT, "continue"}  # the orders that store a message
 TITLE_LENGTH = 60  # characters of the first message that name a session nobody has named
 
 
@@ -48,6 +50,8 @@ def place(order: Order, chat_session: ChatSession) -> Input:
         return _new(order, chat_session)
     if order.kind == "edit":
         return _edited(order, chat_session)
+    if order.kind == "continue":
+        return _new(_as_message(order, chat_session), chat_session)
     return _again(order, chat_session)
 
 
@@ -182,13 +186,7 @@ def _edited(order: Order, chat_session: ChatSession) -> Input:
 
 def _again(order: Order, chat_session: ChatSession) -> Input:
     """The input of an earlier turn again; what followed it on the branch leaves the branch."""
-    earlier = (
-        ChatTurn.objects.filter(chat_session=chat_session, pk=order.turn or NO_ID)
-        .select_related("input__parent")
-        .first()
-    )
-    if earlier is None:
-        raise Refused("no_such_turn", f"There is no turn {order.turn} in this session.")
+    earlier = _earlier_turn(order, chat_session)
     if order.kind == "retry" and earlier.status not in FAILED:
         raise Refused(
             "not_retryable", f"Turn {earlier.number} is {earlier.status}; regenerate it instead."
@@ -201,6 +199,22 @@ def _again(order: Order, chat_session: ChatSession) -> Input:
     count = chat_session.path_count - left - 1
     ChatSession.objects.filter(pk=chat_session.pk).update(head=message, path_count=count + 1)
     return Input(message, message.parent.seq if message.parent is not None else 0, count)
+
+
+def _as_message(order: Order, chat_session: ChatSession) -> Order:
+    """The wish to go on as the next message behind the answer that was cut."""
+    cut = _earlier_turn(order, chat_session)
+    end = going_on.end_of(cut, chat_session)
+    _refuse_before_line(chat_session, end)
+    return replace(order, text=going_on.wish(cut), parent=str(end.pk))
+
+
+def _earlier_turn(order: Order, chat_session: ChatSession) -> ChatTurn:
+    turns = ChatTurn.objects.filter(chat_session=chat_session, pk=order.turn or NO_ID)
+    turn = turns.select_related("input__parent__turn__input").first()
+    if turn is None:
+        raise Refused("no_such_turn", f"There is no turn {order.turn} in this session.")
+    return turn
 
 
 def _refuse_unseen(chat_session: ChatSession, message: ChatMessage) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from chat.llm import EndpointSpec
 from chat.turns.tools import Caller, Tool
 
-Kind = Literal["send", "edit", "retry", "regenerate"]
+Kind = Literal["send", "edit", "retry", "regenerate", "continue"]
 ANY_PARENT = "any"  # the sender does not say which message it answers to
 
 
@@ -20,7 +20,7 @@ class Order:
     """One wish for a turn.
 
     `send` has a text, attachments and its parent, `edit` a text and the message that it replaces,
-    `retry` and `regenerate` name an earlier turn.
+    `retry`, `regenerate` and `continue` name an earlier turn.
     """
 
     kind: Kind

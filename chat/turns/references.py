@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from chat import temporary
-from chat.models import ChatSession, ChatTurn
+from chat.models import ChatMessage, ChatSession, ChatTurn
+from chat.turns import going_on
 from chat.turns.inputs import NO_ID, WITH_TEXT
 from chat.turns.orders import Order
 from memory.references import Question, References, gather
@@ -27,6 +27,10 @@ def look_up(order: Order) -> References:
     if chat_session is None or text is None:
         return References()
     return for_text(chat_session, text)
+
+
+def for_input(chat_session: ChatSession, message: ChatMessage) -> References:
+    return for_text(chat_session, going_on.question_of(message))
 
 
 def for_text(chat_session: ChatSession, text: str) -> References:
@@ -50,5 +54,4 @@ def _text(order: Order) -> str | None:
     )
     if turn is None:
         return None
-    temporary.fill([turn.input])
-    return turn.input.content or ""
+    return going_on.question_of(turn.input)

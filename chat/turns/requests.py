@@ -101,7 +101,7 @@ def what_if(
     before = branch.filter(seq__lt=turn.input.seq).order_by("-seq").values_list("seq", flat=True)
     placed = Input(turn.input, previous_seq=before.first() or 0, count=before.count())
     assistant = chat_session.assistant
-    passages = references.for_text(chat_session, turn.input.content or "")
+    passages = references.for_input(chat_session, turn.input)
     recalled = _recall(chat_session, placed, passages, changes)
     memory, _ = _with_images(assistant, chat_session.pk, recalled)
     offered = tools.offered(chat_session, memory_enabled=memory.policy.enabled)

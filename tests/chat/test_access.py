@@ -37,6 +37,7 @@ SESSION_ADDRESSES = [
     ("post", "turns/{turn}/stop/", {}),
     ("post", "turns/{turn}/retry/", {"client_id": CLIENT_ID}),
     ("post", "turns/{turn}/regenerate/", {"client_id": CLIENT_ID}),
+    ("post", "turns/{turn}/continue/", {"client_id": CLIENT_ID}),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Turns over REST: send, stream, stop, retry, regenerate."""
+"""Turns over REST: send, stream, stop, retry, regenerate, continue."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from chat.api import streams
 from chat.hops import hop
 from chat.models import ChatMessage, ChatSession, ChatTurn
 from chat.running import registry
+from chat.turns.going_on import ENGLISH
 from tests import builders
 from tests.chat.api import AsyncApi, field_errors
 from tests.fakes import FakeEndpoint, Reply, Say, Wait, answer, breaks_off, endless, failure
@@ -274,6 +275,26 @@ async def test_a_completed_turn_is_not_retried(
 ) -> None:
     done = await sent(api, chat_session)
     assert code(await again(api, chat_session, "retry", done)) == (409, "not_retryable")
+
+
+async def test_an_answer_that_was_cut_goes_on_once_however_often_it_is_asked_to(
+    api: AsyncApi, chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    fake_endpoint.replies(answer("one two", reason="length"), answer("three"))
+    cut = await sent(api, chat_session, "Count")
+    address = path(chat_session, f"{cut['id']}/continue/")
+    order = {"client_id": fresh_id()}
+    first, second = [(await api.post(address, order)).json() for _ in range(2)]
+    assert first == second
+    assert (first["message"]["content"], first["number"]) == ("three", 2)
+    assert await stored() == [
+        ("user", "Count", True),
+        ("assistant", "one two", True),
+        ("user", ENGLISH, True),
+        ("assistant", "three", True),
+    ]
+    assert code(await again(api, chat_session, "continue", first)) == (409, "not_continuable")
+    assert code(await again(api, chat_session, "continue", cut)) == (409, "stale_parent")
 
 
 async def test_an_edited_message_stands_beside_the_first_and_is_answered(

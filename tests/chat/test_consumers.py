@@ -19,6 +19,7 @@ from django.test import Client
 from chat import llm, retention
 from chat.models import ChatMessage, ChatSession, ChatTurn, Membership
 from chat.running import registry
+from chat.turns.going_on import ENGLISH
 from chatproject.asgi import application
 from tests import builders
 from tests.fakes import FakeEndpoint, Reply, Say, Wait, answer, endless, failure
@@ -347,6 +348,32 @@ async def test_a_failed_turn_is_told_with_its_reason_and_retried(
     assert (again["type"], again["message"]["content"]) == ("turn.completed", "yes")
 
 
+async def test_an_answer_that_was_cut_goes_on_for_everyone_and_once(
+    alice: Any, chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    fake_endpoint.replies(answer("one two", reason="length"), answer("three"))
+    one, two = await socket(alice, chat_session), await socket(alice, chat_session)
+    await one.say("message.send", client_id=str(uuid.uuid4()), text="Count", parent=None)
+    cut = await one.until(*ENDS)
+    await two.until(*ENDS)
+    order = {"turn": cut["turn"], "client_id": str(uuid.uuid4())}
+    await one.say("turn.continue", **order)
+    seen = [await each.until("turn.accepted") for each in (one, two)]
+    end = await one.until(*ENDS)
+    await one.say("turn.continue", **order)
+    repeated = await one.until("turn.accepted")
+    await one.until(*ENDS)
+    await one.say("turn.continue", turn=end["turn"], client_id=str(uuid.uuid4()))
+    refused = await one.until("error")
+    await asyncio.gather(one.disconnect(), two.disconnect())
+    assert seen[0] == seen[1] == repeated
+    assert seen[0]["client_id"] == order["client_id"]
+    assert seen[0]["message"]["content"] == ENGLISH
+    assert seen[0]["message"]["parent"] == cut["message"]["id"]
+    assert (end["type"], end["message"]["content"]) == ("turn.completed", "three")
+    assert (refused["code"], len(fake_endpoint.requests)) == ("not_continuable", 2)
+
+
 async def test_sync_gives_the_whole_text_of_a_running_turn_and_the_end_of_an_ended_one(
     alice: Any, chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
@@ -425,6 +452,7 @@ RUBBISH = [
     (json.dumps({"type": "turn.stop", "turn": SOME_ID, "seen": True}), "bad_frame"),
     (json.dumps({"type": "turn.stop", "turn": SOME_ID, "seen": 1e99}), "bad_frame"),
     (json.dumps({"type": "turn.retry", "turn": None, "client_id": SOME_ID}), "bad_frame"),
+    (json.dumps({"type": "turn.continue", "turn": 7, "client_id": SOME_ID}), "bad_frame"),
 ]
 
 

@@ -18,8 +18,6 @@ const TRY_AGAIN = 3_000; // ms until a conversation that could not be read is re
 const ENDS = ["turn.completed", "turn.stopped", "turn.failed", "turn.interrupted"];
 const PREFERENCES = ["preference.proposed", "preference.saved", "preference.forgotten"];
 const LOST_EDIT = "The message that you were writing anew is not on this page any more. What you wrote stands here.";
-const HAN = /\p{Script=Han}/u;
-const GO_ON = { en: "Go on exactly where you stopped.", zh: "请从中断的地方接着写。" };
 const TEXTS = ["turn.snapshot", "turn.delta", "turn.html"];
 
 /**
@@ -70,7 +68,7 @@ export class Conversation {
     const actions = {
       onRetry: (/** @type {string} */ turn) => this.#order("turn.retry", turn),
       onRegenerate: (/** @type {string} */ turn) => this.#order("turn.regenerate", turn),
-      onContinue: () => this.#goOn(),
+      onContinue: (/** @type {string} */ turn) => this.#order("turn.continue", turn),
       onShowContext: dependencies.onShowContext,
       onEdit: (/** @type {import("./message-view.js").MessageView} */ view) => this.editing.begin(view),
       onChoose: (/** @type {string} */ message, /** @type {import("./message-view.js").MessageView} */ view) =>
@@ -191,13 +189,6 @@ export class Conversation {
     const why = this.outbox.send(text, this.list.last?.id ?? null, attachments);
     if (!why) this.#drawn();
     return why;
-  }
-
-  /** An answer that was cut goes on in another one: the model is sent what there is of it. */
-  async #goOn() {
-    const asked = this.list.views.findLast((view) => !view.isAnswer)?.text ?? "";
-    const why = await this.send(HAN.test(asked) ? GO_ON.zh : GO_ON.en, []);
-    if (why) this.need.onNotice(why, "plain");
   }
 
   /** @returns {boolean} whether there is a message to write anew */

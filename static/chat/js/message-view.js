@@ -19,7 +19,7 @@ const SPEAKERS = { user: "You", assistant: "Assistant", system: "System", tool: 
  * @typedef {object} MessageActions
  * @property {(turn: string) => void} onRetry
  * @property {(turn: string) => void} onRegenerate
- * @property {() => void} onContinue the last answer was cut
+ * @property {(turn: string) => void} onContinue the last answer was cut
  * @property {(turn: string) => void} onShowContext
  * @property {(view: MessageView) => void} onEdit
  * @property {(message: string, view: MessageView) => void} onChoose another version, by its id
@@ -231,7 +231,7 @@ export class MessageView {
       made.dataset.tone = note.tone;
       made.append(element("span", { text: note.text }));
       if (note.canContinue && this.isLast && this.canRerun) {
-        made.append(button("Continue", () => this.actions.onContinue()));
+        made.append(button("Continue", () => this.actions.onContinue(turn.id)));
       }
       if (note.canRetry && this.isLast && this.canRerun) {
         made.append(button("Try again", () => this.actions.onRetry(turn.id)));

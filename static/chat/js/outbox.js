@@ -95,7 +95,7 @@ export class Outbox {
   }
 
   /**
-   * `turn.retry`, `turn.regenerate` or `message.edit`.
+   * An order about an earlier turn, or `message.edit`.
    * @param {string} type @param {Record<string, string>} fields @param {string} [clientId]
    * @returns {boolean} whether it went out
    */
