@@ -64,18 +64,25 @@ def mark_kinds(
 ) -> None:
     """`mark` of several kinds at once, in two statements.
 
-    Inserted first: a row that somebody inserts at the same time is then seen, and raised.
+    Inserted first: a row that somebody inserts at the same time is then seen, and raised. One that
+    was there and is gone at the second statement was done meanwhile, and is inserted again.
     """
-    rows = [
-        FollowUp(
-            kind=kind, subject=subject, chat_session_id=session_id, due_at=_later(delay), version=0
-        )
-        for kind in kinds
-    ]
-    if rows:
+    wanted = dict.fromkeys(kinds)
+    marked = FollowUp.objects.filter(kind__in=list(wanted), subject=subject)
+    raised = 0
+    while raised < len(wanted):
+        rows = [
+            FollowUp(
+                kind=kind,
+                subject=subject,
+                chat_session_id=session_id,
+                due_at=_later(delay),
+                version=0,
+            )
+            for kind in wanted
+        ]
         FollowUp.objects.bulk_create(rows, ignore_conflicts=True)
-        marked = FollowUp.objects.filter(kind__in=[row.kind for row in rows], subject=subject)
-        marked.update(version=F("version") + 1)
+        raised = marked.update(version=F("version") + 1)
 
 
 def once(kind: str, subject: str, delay: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.conf import LazySettings
@@ -48,6 +49,21 @@ def test_marking_again_raises_the_version_of_the_one_row() -> None:
     assert mark().version == 2
     assert mark(kind="summary").version == 1
     assert FollowUp.objects.count() == 2
+
+
+def test_what_is_done_while_it_is_marked_again_is_due_all_the_same() -> None:
+    mark()
+    claimed = [claim()]
+
+    def done_meanwhile(execute: Any, statement: str, *args: Any) -> Any:
+        result = execute(statement, *args)
+        if claimed and statement.startswith("INSERT"):
+            dues.done(claimed.pop())
+        return result
+
+    with connection.execute_wrapper(done_meanwhile):
+        dues.mark("title", "x")
+    assert row() == (1, 0, "", "")
 
 
 def test_a_session_is_marked_for_several_kinds_at_once_and_takes_them_along() -> None:
