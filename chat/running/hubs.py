@@ -158,6 +158,8 @@ class Hub:
                 async with asyncio.timeout(JOIN_SECONDS):
                     await self._heard.wait()
             except TimeoutError:
+                if self._joined is None:
+                    return  # everybody has left meanwhile
                 continue
             return
         logger.warning("Session %s is watched, but its channel is silent.", self.session_id)

@@ -136,15 +136,16 @@ async def test_a_turn_keeps_its_place_when_who_began_it_leaves_before_it_is_acce
     fake_endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat_session = await asyncio.to_thread(session_at, fake_endpoint)
-    gate = threading.Event()
+    begins, gate = threading.Event(), threading.Event()
 
     def begin_late(order: Order) -> Any:
+        begins.set()
         gate.wait(5)
         return begin(order)
 
     monkeypatch.setattr("chat.turns.engine.begin", begin_late)
     starting = asyncio.create_task(running.start(send(chat_session, "Hello")))
-    await asyncio.sleep(0.05)
+    await asyncio.to_thread(begins.wait, 5)
     starting.cancel()
     await asyncio.wait({starting})
     reader = running.Reader()
@@ -157,3 +158,21 @@ async def test_a_turn_keeps_its_place_when_who_began_it_leaves_before_it_is_acce
     async with asyncio.timeout(5):
         while chat_session.pk in registry.registry().hubs:
             await asyncio.sleep(0.01)
+
+
+async def test_a_channel_that_everybody_has_left_is_not_called_silent(
+    relayed: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def say_nothing(session_id: uuid.UUID, message: dict[str, Any]) -> None:
+        pass
+
+    monkeypatch.setattr("chat.running.hubs.JOIN_SECONDS", 0.01)
+    monkeypatch.setattr(events, "relay", say_nothing)
+    session_id, reader = uuid.uuid4(), running.Reader()
+    joining = asyncio.create_task(running.attach(session_id, reader))
+    await asyncio.sleep(0.02)
+    joining.cancel()
+    await asyncio.wait({joining})
+    await running.detach(session_id, reader)
+    await asyncio.sleep(0.2)
+    assert "silent" not in caplog.text
