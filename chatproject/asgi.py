@@ -14,6 +14,8 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from chat import llm, running  # noqa: E402
 from chatproject.routing import websocket_urlpatterns  # noqa: E402
 
+llm.load()
+
 
 async def lifespan(scope: Any, receive: Any, send: Any) -> None:
     """Start the process's liveness lock and relay; at shutdown end or hand over running turns."""

@@ -18,7 +18,8 @@ from openai import AsyncOpenAI, AsyncStream
 from chat.llm import clients
 from chat.llm.addresses import own_base_url, refuse_private
 from chat.llm.chunks import AnswerParser, as_one_chunk, parse_completion
-from chat.llm.errors import LLMError, UsageRefused, bad_response, timed_out, translate
+from chat.llm.errors import LLMError, UsageRefused, bad_response, timed_out
+from chat.llm.translation import translate
 from chat.llm.values import Chunk, Completion, EndpointSpec
 
 logger = logging.getLogger(__name__)
