@@ -54,8 +54,7 @@ def redact(
         _take_text(rows, found)
         taken = _drop_copies(chat_session, found, quoted, whole=whole)
         _rename(session_id, whole=whole)
-        removed = [each for each in taken.pending if each.pk is not None]
-        receipts.follow(removed)
+        receipts.follow(taken.pending)
         _note(acts, session_id, found, whole=whole)
         frame = {
             "type": "messages.redacted",

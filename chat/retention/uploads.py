@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from functools import partial
 
 from django.db import transaction
 
 from chat import attachments
 from chat.models import Attachment, ChatSession
-from chat.retention import removals
+from chat.retention import receipts, removals
 
 
 def remove_unsent(attachment_id: uuid.UUID) -> bool:
@@ -19,8 +18,7 @@ def remove_unsent(attachment_id: uuid.UUID) -> bool:
         # A turn that binds it holds the same row.
         list(ChatSession.objects.select_for_update().filter(pk__in=session_id).only("pk"))
         rows = Attachment.objects.filter(pk=attachment_id, message=None)
-        for file in attachments.pending_removals(rows):
-            transaction.on_commit(partial(removals.carry_out, file))
+        receipts.follow(removals.of_files(rows))
         return bool(rows.delete()[0])
 
 

@@ -6,7 +6,7 @@ import base64
 import struct
 import uuid
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from chat.models import (
     ChatTurn,
     ContextPart,
     ContextRecord,
+    FollowUp,
     PendingRemoval,
 )
 from chat.retention import removals
@@ -491,18 +492,25 @@ def test_deleting_a_session_removes_the_files_of_its_images() -> None:
     assert not PendingRemoval.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "take_away",
+    [
+        pytest.param(lambda image: retention.forget_session(image.chat_session_id), id="session"),
+        pytest.param(lambda image: retention.remove_unsent(image.pk), id="image"),
+    ],
+)
 def test_a_file_that_the_disk_does_not_let_go_is_removed_later(
-    monkeypatch: pytest.MonkeyPatch,
+    take_away: Callable[[Attachment], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chat_session = builders.chat_session()
-    image = builders.attachment(chat_session)
+    image = builders.attachment(builders.chat_session())
 
     def refuse(name: str) -> None:
         raise OSError(f"{name} is busy")
 
     with monkeypatch.context() as broken:
         broken.setattr(removals.default_storage, "delete", refuse)
-        retention.forget_session(chat_session.pk)
+        take_away(image)
+    assert FollowUp.objects.filter(kind="removals").exists()
     pending = PendingRemoval.objects.get()
     assert (pending.kind, pending.name, pending.attempts) == ("file", image.file.name, 1)
     assert "is busy" in pending.last_error
