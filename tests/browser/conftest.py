@@ -24,7 +24,7 @@ from tests.environment import ROOT
 from tests.servers import Server, server
 
 PATIENCE_MS = 15_000
-NEW_PEOPLE = 40
+NEW_PEOPLE = 80
 expect.set_options(timeout=PATIENCE_MS)
 
 CHROMIUM_ARGUMENTS = [

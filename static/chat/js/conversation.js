@@ -2,6 +2,7 @@
 
 import { AnswerExtras } from "./answer-extras.js";
 import { ApiError } from "./api.js";
+import { whoStays } from "./attention.js";
 import { Branches } from "./branches.js";
 import { Editing } from "./editing.js";
 import { showFound } from "./found.js";
@@ -57,6 +58,9 @@ export class Conversation {
     this.loaded = new Promise((done) => {
       this.markLoaded = done;
     });
+    /** @type {import("./found.js").Target | null} */
+    this.target = null;
+    this.isStaying = whoStays();
     this.isDisposed = false;
     this.isReloading = false;
     this.mustReadAgain = false;
@@ -142,29 +146,43 @@ export class Conversation {
 
   /** @param {import("./found.js").Target | null} [target] where the reader wants to be; null: at the end */
   async open(target = null) {
+    this.#wish(target);
     if (!(await this.#read())) return;
     this.outbox.restore();
     this.editing.restore(this.need.drafts.edit(this.id));
     this.#drawn();
     this.position.toEnd();
     this.socket.open();
-    if (target) await this.goTo(target);
+    if (this.target) await this.#show(this.target);
   }
 
   /** Bring a message into sight, and mark it. @param {import("./found.js").Target} target */
   async goTo(target) {
-    if (!this.session) return;
+    this.#wish(target);
+    if (this.session) await this.#show(target); // else once it is read
+  }
+
+  /** @param {import("./found.js").Target | null} target the last one that was wished for is gone to */
+  #wish(target) {
+    this.target = target;
+    this.isStaying = whoStays();
+  }
+
+  /** @param {import("./found.js").Target} target */
+  async #show(target) {
+    const { isStaying } = this;
     try {
       await this.list.toSeq(target.seq);
+      if (this.isDisposed || this.target !== target) return;
       if (!this.list.at(target.seq) && target.message) await this.branches.offer(target.message, target.seq);
     } catch (error) {
       this.need.onNotice(`The message could not be shown: ${/** @type {Error} */ (error).message}`);
       return;
     }
-    if (this.isDisposed) return;
+    if (this.isDisposed || this.target !== target) return;
     this.#drawn();
     const view = this.list.at(target.seq);
-    if (view) showFound(view.element, target.words, this.position);
+    if (view) showFound(view.element, target.words, this.position, isStaying());
     else this.need.onNotice(`Message ${target.seq} is not among those that are shown.`, "plain");
   }
 
@@ -180,6 +198,7 @@ export class Conversation {
         ? "The answer is still being written: wait for its end, or stop it with Esc."
         : "An answer was being written when the connection was lost. Send this when it is back.";
     }
+    this.#wish(null);
     if (this.list.hasAfter) await this.list.toLatest();
     if (this.isDisposed) {
       this.need.drafts.save(this.id, text); // the reader has gone to another chat meanwhile
@@ -225,8 +244,14 @@ export class Conversation {
   }
 
   async toLatest() {
-    await this.list.toLatest();
-    this.position.toEnd();
+    this.#wish(null);
+    try {
+      await this.list.toLatest();
+    } catch (error) {
+      this.need.onNotice(`The latest messages could not be shown: ${/** @type {Error} */ (error).message}`);
+      return;
+    }
+    if (!this.target) this.position.toEnd();
   }
 
   retryConnection() {
@@ -274,7 +299,7 @@ export class Conversation {
     if (error.status === 404) this.#gone("missing");
     if (error.status === 404 || error.status === 401) return;
     this.need.onConnection({ name: "waiting", retryAt: Date.now() + TRY_AGAIN });
-    const again = () => (this.session ? this.#reload() : this.open());
+    const again = () => (this.session ? this.#reload() : this.open(this.target));
     setTimeout(() => !this.isDisposed && again(), TRY_AGAIN);
   }
 

@@ -10,8 +10,9 @@ const SETTLING = 8; // frames until messages that have come into sight have thei
  * @param {HTMLElement} message
  * @param {string[]} words as they stand in it
  * @param {import("./reading-position.js").ReadingPosition} position
+ * @param {boolean} takesFocus
  */
-export function showFound(message, words, position) {
+export function showFound(message, words, position, takesFocus) {
   message.querySelector(".body")?.removeAttribute("data-folded");
   for (const other of document.querySelectorAll("[data-found]")) other.removeAttribute("data-found");
   message.dataset.found = "";
@@ -19,7 +20,7 @@ export function showFound(message, words, position) {
   position.isFollowing = false;
   center(first ?? message, position.scroller, SETTLING);
   message.tabIndex = -1;
-  message.focus({ preventScroll: true });
+  if (takesFocus) message.focus({ preventScroll: true });
   setTimeout(() => message.removeAttribute("data-found"), SHOWN_FOR);
 }
 

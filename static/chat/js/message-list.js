@@ -32,6 +32,8 @@ export class MessageList {
     this.isRunning = false;
     this.isLoading = false;
     this.isDisposed = false;
+    this.edition = 0; // a page that was asked for in an older one joins to nothing
+    this.moves = 0;
     this.forgetMark = element("p", { class: "divider divider-forget" });
     this.forgetMark.textContent = "Memory was cleared here. Nothing above is sent to the model.";
     this.windowMark = element("p", { class: "divider" });
@@ -58,6 +60,7 @@ export class MessageList {
 
   /** @param {import("./types.js").MessagePage} page */
   reset(page) {
+    this.edition += 1;
     this.views.forEach((view) => view.element.remove());
     this.views = [];
     page.results.forEach((message) => this.#put(message));
@@ -123,6 +126,7 @@ export class MessageList {
    * @param {import("./types.js").MessagePage} page
    */
   replaceAfter(seq, page) {
+    this.edition += 1;
     this.#drop((view) => view.seq > seq);
     page.results.forEach((message) => this.#putLaidOut(message));
     this.hasAfter = page.has_after;
@@ -161,15 +165,20 @@ export class MessageList {
 
   /** Load a message's neighbourhood, unless it is there. @param {number} seq */
   async toSeq(seq) {
-    if (this.at(seq)) return;
-    const page = await this.need.fetchPage(`around=${seq}&limit=${PAGE}`);
-    if (!this.isDisposed) this.reset(page);
+    await this.#move(this.at(seq) ? null : `around=${seq}&limit=${PAGE}`);
   }
 
   async toLatest() {
-    if (!this.hasAfter) return;
-    const page = await this.need.fetchPage(`limit=${PAGE}`);
-    if (!this.isDisposed) this.reset(page);
+    await this.#move(this.hasAfter ? `limit=${PAGE}` : null);
+  }
+
+  /** Where the reader wished to be last is what is shown. @param {string | null} query null: it is there */
+  async #move(query) {
+    this.moves += 1;
+    const { moves } = this;
+    if (!query) return;
+    const page = await this.need.fetchPage(query);
+    if (!this.isDisposed && moves === this.moves) this.reset(page);
   }
 
   dispose() {
@@ -246,18 +255,23 @@ export class MessageList {
     const isUp = this.hasBefore && scroller.scrollTop < AHEAD;
     if (!isUp && !(this.hasAfter && below < AHEAD)) return;
     this.isLoading = true;
+    let isRead = false;
+    const { edition } = this;
     const note = isUp ? this.need.olderNote : this.need.newerNote;
     const query = isUp ? `before=${this.views[0].firstSeq}` : `after=${this.last?.seq}`;
     try {
       note.hidden = false;
       const page = await this.need.fetchPage(`${query}&limit=${PAGE}`);
-      if (!this.isDisposed) this.need.position.hold(() => this.#inSight(), () => this.#join(page, isUp));
+      isRead = true;
+      const isFitting = !this.isDisposed && edition === this.edition;
+      if (isFitting) this.need.position.hold(() => this.#inSight(), () => this.#join(page, isUp));
     } catch (error) {
       console.info("More messages could not be loaded; scrolling tries again.", error);
     } finally {
       note.hidden = true;
       this.isLoading = false;
     }
+    if (isRead) this.#loadMore(); // the reader may have gone to the other end meanwhile
   }
 
   /** @param {import("./types.js").MessagePage} page @param {boolean} isUp */
