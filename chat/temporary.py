@@ -47,10 +47,6 @@ def keep(session_id: uuid.UUID, message_id: uuid.UUID, text: str) -> None:
     _ask(lambda: cache.set(key_of(session_id), texts, lifetime))
 
 
-def forget(session_id: uuid.UUID) -> None:
-    _ask(lambda: cache.delete(key_of(session_id)))
-
-
 def drop(session_id: uuid.UUID, message_ids: Collection[uuid.UUID]) -> None:
     """Take the texts of some messages out, and keep the others for CHAT_TEMPORARY_HOURS more."""
     texts = texts_of(session_id)

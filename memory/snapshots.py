@@ -31,13 +31,8 @@ FORMAT_VERSION = 1
 logger = logging.getLogger(__name__)
 
 
-def load_valid(state: SessionState, policy: MemoryPolicy) -> Window | None:
-    """The stored window if it is what a rebuild would give now, else None."""
-    return read(state, policy)[0]
-
-
 def read(state: SessionState, policy: MemoryPolicy) -> tuple[Window | None, str]:
-    """The stored window, or None and why it cannot be used."""
+    """The stored window if it is what a rebuild would give now, else None and why it is not."""
     try:
         row = _load(state.id)
     except RebuildNeeded as needed:

@@ -145,8 +145,8 @@ def plant_remembered(chat_session: ChatSession, word: str) -> UserPreference:
     ConversationSummary.objects.create(
         chat_session=chat_session,
         version=1,
-        text=f"- {word}",
-        items=[{"kind": "fact", "text": word, "seq": 1}],
+        text=f"Facts:\n- {word}",
+        items=[{"kind": "facts", "text": word, "seq": 1}],
         covers_from=1,
         covers_through=2,
         last_message=chat_session.messages.get(seq=2).pk,

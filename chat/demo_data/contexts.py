@@ -25,6 +25,7 @@ from memory import context
 from memory.context import ContextMessage, HistoryMessage, LeftOut, Window
 from memory.messages import to_data
 from memory.models import ConversationSummary, MemorySnapshot
+from memory.summary_items import Item, as_data, text_of
 from memory.tokens import count_text
 
 NEWEST = 2  # turns of a session whose requests are recorded
@@ -157,16 +158,19 @@ def _data(message: HistoryMessage) -> dict[str, Any]:
 
 
 def _summary(made: Conversation) -> ConversationSummary:
-    """Of the older half of the branch."""
-    covered = made.path[: len(made.path) // 2]
+    """Of the older half of the branch, in whole exchanges."""
+    half = len(made.path) // 2
+    later = (at for at, row in enumerate(made.path) if at >= half and row.role == "user")
+    covered = made.path[: next(later, len(made.path))]
     endpoint = made.session.assistant.endpoint
-    lines = [phrases.fill(made.chance, made.language, each) for each in phrases.SUMMARIES[:1]]
-    text = "\n".join(lines)
+    said = phrases.fill(made.chance, made.language, phrases.SUMMARIES[made.language])
+    items = [Item("facts", said, covered[0].seq)]
+    text = text_of(items)
     return ConversationSummary(
         chat_session_id=made.session.pk,
         version=1,
         text=text,
-        items=[{"kind": "fact", "text": each, "seq": covered[0].seq} for each in lines],
+        items=as_data(items),
         covers_from=covered[0].seq,
         covers_through=covered[-1].seq,
         last_message=covered[-1].pk,

@@ -167,7 +167,10 @@ NOTES = (
     "Good answer about {place}.",
     "引用需要核对。",
 )
-SUMMARIES = ("{name} asked about the {thing}, which is {trait}.", "{name}想去{place}，预算{n}元。")
+SUMMARIES = {
+    ENGLISH: "{name} asked about the {thing}, which is {trait}.",
+    CHINESE: "{name}想去{place}，预算{n}元。",
+}
 PREFERENCES: Sequence[tuple[str, str]] = (
     ("language", "Answer in English."),
     ("place", "Lives in {place}."),

@@ -24,6 +24,7 @@ from chat.models import (
 )
 from chat.turns.policies import memory_policy
 from memory.models import ConversationSummary, MemorySnapshot, UserPreference
+from memory.summary_items import from_data, merged, text_of
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -158,6 +159,23 @@ def test_snapshots_are_what_the_next_turn_takes() -> None:
         path = [str(row.pk) for row in messages_of(chat_session) if row.is_on_path]
         kept = [each["id"] for each in snapshot.messages]
         assert kept == path[len(path) - len(kept) :]
+
+
+def test_summaries_are_of_whole_exchanges_in_the_words_of_the_conversation() -> None:
+    demo_data.run(order())
+    found = set()
+    for summary in ConversationSummary.objects.all():
+        items = from_data(summary.items)
+        assert summary.text == text_of(merged(items, []))
+        path = ChatMessage.objects.filter(chat_session=summary.chat_session_id, is_on_path=True)
+        following = path.filter(seq__gt=summary.covers_through).order_by("seq").first()
+        assert following is None or following.role == "user"
+        first = path.order_by("seq").first()
+        assert first is not None
+        is_english = (first.content or "").isascii()
+        assert summary.text.removeprefix("Facts:").isascii() == is_english
+        found.add(is_english)
+    assert found == {True, False}
 
 
 def test_nobody_of_the_sample_data_can_sign_in() -> None:

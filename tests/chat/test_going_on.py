@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.cache import cache
 
 from chat import leases, llm, records, running, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord
@@ -144,7 +145,7 @@ async def test_a_temporary_answer_goes_on_while_its_text_is_kept(
     assert sent(fake_endpoint) == [builders.PROMPT, "数到十", "one two", CHINESE]
     assert [row[2] for row in await sync_to_async(rows_on_path)(chat_session)] == [""] * 4
     await ChatTurn.objects.filter(pk=second.pk).aupdate(finish_reason="length")
-    await sync_to_async(temporary.forget)(chat_session.pk)
+    await cache.adelete(temporary.key_of(chat_session.pk))
     assert await code_of(again("continue", second)) == "not_continuable"
 
 

@@ -46,13 +46,13 @@ def test_a_window_comes_back_as_it_was(chat_session: ChatSession) -> None:
         answered(7, "half", is_partial=True),
     ]
     assert save(chat_session, messages) is True
-    found = snapshots.load_valid(at(chat_session, 9), policy())
+    found, _ = snapshots.read(at(chat_session, 9), policy())
     assert found == dataclasses.replace(window(messages), source="snapshot")
 
 
 def test_an_empty_window_comes_back_too(chat_session: ChatSession) -> None:
     save(chat_session, [])
-    found = snapshots.load_valid(at(chat_session, 9), policy())
+    found, _ = snapshots.read(at(chat_session, 9), policy())
     assert found is not None
     assert found.messages == ()
 
@@ -103,7 +103,6 @@ def test_a_snapshot_is_used_only_while_it_is_what_a_rebuild_gives(
 
 def test_what_was_never_saved_is_missing(chat_session: ChatSession) -> None:
     assert snapshots.read(at(chat_session, 9), policy()) == (None, "missing")
-    assert snapshots.load_valid(at(chat_session, 9), policy()) is None
 
 
 def test_the_log_names_the_session_and_no_text(
@@ -112,7 +111,7 @@ def test_the_log_names_the_session_and_no_text(
     save(chat_session, talk(1))
     MemorySnapshot.objects.update(messages=[{"role": "sorcerer", "content": "青云-4173"}])
     with caplog.at_level(logging.WARNING, "memory"):
-        snapshots.load_valid(at(chat_session, 9), policy())
+        snapshots.read(at(chat_session, 9), policy())
     assert str(chat_session.pk) in caplog.text
     assert "青云" not in caplog.text
 
