@@ -40,7 +40,12 @@ class ChatSession(models.Model):
         RESOLVED = "resolved", "Resolved"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="chat_sessions")
+    tenant = models.ForeignKey(
+        Tenant,
+        on_delete=models.PROTECT,
+        related_name="chat_sessions",
+        db_index=False,  # an index below begins with it
+    )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="chat_sessions"
     )
@@ -112,6 +117,9 @@ class ChatSession(models.Model):
                 fields=["user", "tenant", "-last_active_at", "-id"], name="chat_session_of_user"
             ),
             models.Index(fields=["-last_active_at", "-id"], name="chat_session_recent"),
+            models.Index(
+                fields=["tenant", "-last_active_at", "-id"], name="chat_session_of_tenant"
+            ),
             models.Index(fields=["lease_expires_at"], name="chat_session_lease"),
             models.Index(fields=["review_state", "created_at", "id"], name="chat_session_review"),
             *(

@@ -296,6 +296,20 @@ def test_the_newest_sessions_come_first_and_their_messages_in_order(client: Clie
     assert shown == [(row.pk, seq) for row in (new, old) for seq in (1, 2, 3, 4)]
 
 
+def test_turns_of_one_status_come_as_they_began_and_those_of_a_session_by_number(
+    client: Client,
+) -> None:
+    sessions = [builders.chat_session(), builders.chat_session()]
+    turns = [builders.exchange(each, status="failed") for each in (*sessions, *sessions)]
+    for day, turn in enumerate(turns, start=1):
+        ChatTurn.objects.filter(pk=turn.pk).update(started_at=at(f"2026-03-0{day}T00:00:00"))
+    failed = {"status__exact": "failed"}
+    assert rows_of(client.get(list_url(ChatTurn), failed)) == turns[::-1]
+    ChatTurn.objects.filter(pk=turns[0].pk).update(started_at=at("2026-03-09T00:00:00"))
+    of_one = {**failed, "chat_session__id__exact": str(sessions[0].pk)}
+    assert rows_of(client.get(list_url(ChatTurn), of_one)) == [turns[2], turns[0]]
+
+
 # --- Actions reach what was ticked ----------------------------------------------------------------
 
 
