@@ -59,6 +59,7 @@ from chat.models import (  # noqa: E402
     ContextRecord,
     ModelEndpoint,
 )
+from chatproject.asgi import application  # noqa: E402
 
 ROUNDS = 7
 AUTOCOMPLETE = "app_label=memory&model_name=userpreference&field_name=user&term=00007"
@@ -273,8 +274,6 @@ def added_memory(work: Callable[[], Any]) -> tuple[float, float, Any]:
 
 async def request(cookies: str, address: str, body: bytes, line_end: bytes) -> dict[str, float]:
     """One POST through the ASGI application; when it was answered, and how much."""
-    from chatproject.asgi import application
-
     path, _, query = address.partition("?")
     headers = {
         "host": "localhost",

@@ -21,6 +21,7 @@ FIRST_ROWS = 50  # soon there, so that a browser sees the download begin
 ROWS = 1_000
 SESSIONS = 50  # whose rows are read at once
 CHARACTERS = 1_000_000  # of long texts that are read at once; one row is always read
+KEYS = 100  # in one query: SQLite keeps each length of `IN` as a statement, as large as it is long
 
 Row = dict[str, Any]
 
@@ -99,7 +100,7 @@ class Selection:
         return self.kind.model._default_manager.filter(**chosen).values("pk")[:limit].count()
 
     def read(self, place: Place, limit: int) -> Batch:
-        """The next rows, in a constant number of queries."""
+        """The next rows: as many queries for a page of so many rows, whatever there is."""
         if self.kind.read is not None:
             return self.kind.read(self, place, limit)
         keys, after = self._keys(place, limit)
@@ -169,8 +170,12 @@ class Selection:
         """The rows with these keys, in their order; one that is gone by now is left out."""
         kind = self.kind
         paths = {**kind.columns, **(kind.texts if self.with_text else {})}
-        rows = kind.model._default_manager.filter(pk__in=keys).order_by()
-        by_key = {found["pk"]: found for found in rows.values("pk", *paths.values())}
+        rows = kind.model._default_manager.order_by().values("pk", *paths.values())
+        by_key = {
+            found["pk"]: found
+            for start in range(0, len(keys), KEYS)
+            for found in rows.filter(pk__in=keys[start : start + KEYS])
+        }
         made = [
             {name: by_key[key][path] for name, path in paths.items()}
             for key in keys

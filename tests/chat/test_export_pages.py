@@ -21,7 +21,7 @@ from chat.models import (
 )
 from chat.transfer import export_pages
 from chat.transfer.export_kinds import KINDS
-from chat.transfer.export_pages import START, Place, Row, Selection
+from chat.transfer.export_pages import KEYS, START, Place, Row, Selection
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -146,7 +146,18 @@ def test_a_batch_takes_as_many_queries_for_many_rows_as_for_few(kind: str) -> No
 @pytest.mark.parametrize("kind", ["messages", "turns", "feedback", "usage"])
 def test_rows_of_sessions_take_as_many_queries_for_many_as_for_few(kind: str) -> None:
     selection = of_sessions(kind, with_text=kind != "usage")
-    assert queries_of(selection, 2) == queries_of(selection, 400) <= 5
+    assert queries_of(selection, 2) == queries_of(selection, KEYS) <= 5
+    assert queries_of(selection, 400) <= 5 + 400 // KEYS
+
+
+@pytest.mark.usefixtures("conversations")
+def test_no_query_names_more_rows_than_fit_into_a_statement_worth_keeping() -> None:
+    selection = of_sessions("messages")
+    with CaptureQueriesContext(connection) as queries:
+        rows = selection.read(START, 400).rows
+    assert len(rows) > 2 * KEYS
+    named = [query["sql"].partition(" IN (")[2].count(",") + 1 for query in queries]
+    assert max(named) == KEYS
 
 
 def test_long_texts_are_read_a_few_at_a_time_and_whole() -> None:
