@@ -68,6 +68,7 @@ class Chat:
 
     def ask(self, text: str) -> str:
         """Send a message and wait for its whole answer, whatever comes of it."""
+        self.wait_until_online()  # before that, answers may still be on their way to the page
         before = self.finished_answers.count()
         self.send(text)
         expect(self.finished_answers).to_have_count(before + 1)

@@ -17,14 +17,21 @@ from tests.clients import Person
 from tests.servers import Server
 
 TEXT = growth.numbered(150)
-ONE_THIRD, TWO_THIRDS = "n51", "n101"
+ONE_THIRD = "n51"
 CUT_MS = 3_000
-TEXT_FOR_A_CUT = growth.numbered(1_000)  # still being written when a slow machine is back
+LONG_TEXT = growth.numbered(1_000)  # still being written when a slow machine is back
+PACE = 30  # ms a word: a slow machine has time to press something in the middle
 
 
 def await_word(chat: Chat, word: str) -> None:
     """Wait until the answer that is being written has got so far."""
     expect(body(chat.live_answer)).to_contain_text(word)
+
+
+def more_than(chat: Chat) -> str:
+    """A word that comes some time after those of the answer that is being written."""
+    words = len(body(chat.live_answer).inner_text().split())
+    return LONG_TEXT.split()[words + 30]
 
 
 def newest_request(chat: Chat) -> dict[str, Any]:
@@ -43,13 +50,16 @@ def test_a_reload_in_the_middle_of_a_long_answer_goes_on_without_gap_or_double(
     session = alice.new_session()
     chat = open_chat(alice, session)
     growth.record(chat.page)
-    chat.send(growth.slowly(TEXT, ms=15))
+    chat.send(growth.slowly(LONG_TEXT, ms=20))
     await_word(chat, ONE_THIRD)
     chat.page.reload()
-    await_word(chat, TWO_THIRDS)
+    expect(body(chat.live_answer)).to_contain_text(ONE_THIRD)
+    await_word(chat, more_than(chat))
+    chat.stop_button.click()
     expect(chat.finished_answers).to_have_count(1)
-    growth.assert_grew_to(chat.page, TEXT)
-    assert contents(alice, session) == [growth.slowly(TEXT, ms=15), TEXT]
+    stored = contents(alice, session)[1]
+    growth.assert_grew_to(chat.page, stored)
+    assert LONG_TEXT.startswith(stored)
 
 
 def test_a_long_markdown_answer_looks_the_same_streamed_and_reloaded(
@@ -102,7 +112,7 @@ def test_leaving_during_an_answer_and_coming_back_shows_text_so_far_live_tail_an
 ) -> None:
     session, other = alice.new_session(title="Long"), alice.new_session(title="Other")
     chat = open_chat(alice, session)
-    chat.send(growth.slowly(TEXT, ms=30))
+    chat.send(growth.slowly(LONG_TEXT, ms=20))
     await_word(chat, "n11")
     chat.choose(other)
     chat.wait_until_online()
@@ -112,8 +122,8 @@ def test_leaving_during_an_answer_and_coming_back_shows_text_so_far_live_tail_an
     expect(chat.stop_button).to_be_visible()
     await_word(chat, "n11")
     seen = flat(body(chat.live_answer).inner_text())
-    assert flat(TEXT).startswith(seen)
-    await_word(chat, TWO_THIRDS)
+    assert flat(LONG_TEXT).startswith(seen)
+    await_word(chat, more_than(chat))
     chat.stop_button.click()
     expect(chat.finished_answers).to_have_count(1)
 
@@ -121,7 +131,7 @@ def test_leaving_during_an_answer_and_coming_back_shows_text_so_far_live_tail_an
 def test_stop_keeps_what_was_seen_also_after_a_reload(open_chat: OpenChat, alice: Person) -> None:
     session = alice.new_session()
     chat = open_chat(alice, session)
-    chat.send(growth.slowly(TEXT, ms=15))
+    chat.send(growth.slowly(TEXT, ms=PACE))
     await_word(chat, ONE_THIRD)
     # Read in the same breath in which Stop is pressed.
     seen = chat.stop_button.evaluate(
@@ -148,7 +158,7 @@ def test_a_follow_up_during_an_answer_waits_in_the_box_for_its_end(
 ) -> None:
     session = alice.new_session()
     chat = open_chat(alice, session)
-    chat.send(growth.slowly(TEXT, ms=15))
+    chat.send(growth.slowly(TEXT, ms=PACE))
     await_word(chat, "n1")
     chat.send("demo: context")
     expect(chat.notice).to_contain_text("The answer is still being written")
@@ -166,7 +176,7 @@ def test_a_message_right_after_stop_follows_the_stopped_answer(
 ) -> None:
     session = alice.new_session()
     chat = open_chat(alice, session)
-    chat.send(growth.slowly(TEXT, ms=15))
+    chat.send(growth.slowly(TEXT, ms=PACE))
     await_word(chat, "n11")
     chat.box.press("Escape")
     chat.send("demo: context")
@@ -187,7 +197,7 @@ def test_a_cut_of_three_seconds_is_said_and_then_caught_up_without_gap(
         chat = Chat(open_page(alice, base_url=wire.url))
         growth.record(chat.page)
         chat.open(session)
-        chat.send(growth.slowly(TEXT_FOR_A_CUT, ms=20))
+        chat.send(growth.slowly(LONG_TEXT, ms=20))
         await_word(chat, "n11")
         wire.cut()
         expect(chat.banner).to_contain_text("The server cannot be reached.")
@@ -202,7 +212,7 @@ def test_a_cut_of_three_seconds_is_said_and_then_caught_up_without_gap(
         expect(chat.box).to_have_value("typed while cut")
         stored = contents(alice, session)[1]
         growth.assert_grew_to(chat.page, stored)
-    assert TEXT_FOR_A_CUT.startswith(stored)
+    assert LONG_TEXT.startswith(stored)
     assert len(shown) < len(flat(stored))
 
 

@@ -158,8 +158,10 @@ def test_a_killed_server_leaves_what_was_written_and_the_offer_to_try_again(
     session = alice_there.new_session()
     chat = Chat(open_page(alice_there, base_url=alice_there.base_url))
     chat.open(session)
-    chat.send("demo: echo; slow 40\n" + " ".join(f"n{n}" for n in range(1, 61)))
-    expect(chat.live_answer).to_contain_text("n25")  # a partial text is stored once a second
+    chat.send("demo: echo; slow 80\n" + " ".join(f"n{n}" for n in range(1, 61)))
+    while len(contents(alice_there, session)) < 2:  # a partial text is stored once a second
+        chat.page.wait_for_timeout(20)
+    expect(chat.live_answer).to_contain_text("n2")
     restartable.server.kill()
     expect(chat.banner).to_contain_text("The server cannot be reached.")
     restartable.start_again()
