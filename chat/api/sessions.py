@@ -50,15 +50,26 @@ class SessionChanges(Body):
     )
 
 
+class SessionQuery(PageQuery):
+    """Which sessions; without a parameter all, archived ones too."""
+
+    is_pinned = serializers.BooleanField(required=False, allow_null=True)
+    is_archived = serializers.BooleanField(required=False, allow_null=True)
+
+
 class SessionList(Endpoint):
     @extend_schema(
         operation_id="list_sessions",
-        parameters=[PageQuery],
+        parameters=[SessionQuery],
         responses={200: schema.Sessions, **schema.problems(400)},
     )
     def get(self, request: Request) -> Response:
         """The asker's sessions, the one with the newest activity first."""
         mine = access.chat_sessions_of(self.person, self.tenant()).select_related("assistant")
+        wanted = SessionQuery.read(request)
+        for name in ("is_pinned", "is_archived"):
+            if (value := wanted.get(name)) is not None:
+                mine = mine.filter(**{name: value})
         pages = SessionPages()
         rows = pages.paginate_queryset(mine, request, view=self) or []
         return pages.get_paginated_response([session_payload(row) for row in rows])

@@ -50,6 +50,12 @@ class Chat:
         """Open a session from the list."""
         self.sessions.locator(f'a[href="/chat/{session_id}/"]').click()
 
+    def do_with(self, title: str, deed: str) -> None:
+        """Choose something from the menu of a session in the list."""
+        self.sessions.get_by_role("listitem").filter(has_text=title).hover()
+        self.sessions.get_by_role("button", name=f"Options of {title}").click()
+        self.sessions.get_by_role("menuitem", name=deed, exact=True).click()
+
     def show_details(self, tab: str) -> Locator:
         """Open the details at a tab; the tab's panel."""
         if not self.details.is_visible():

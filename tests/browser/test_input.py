@@ -92,7 +92,8 @@ def test_enter_that_confirms_a_candidate_does_not_end_a_renaming(
 ) -> None:
     row = chat.sessions.locator(f'li[data-id="{session}"]')
     row.hover()
-    row.get_by_role("button", name="Rename").click()
+    row.get_by_role("button", name="Options of").click()
+    row.get_by_role("menuitem", name="Rename").click()
     field = chat.page.get_by_role("textbox", name="Name of the conversation")
     field.fill("新名字")
     field.dispatch_event("keydown", {**ENTER, "isComposing": True})

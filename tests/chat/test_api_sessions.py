@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from django.conf import LazySettings
@@ -114,6 +114,35 @@ def test_sessions_are_listed_by_their_last_activity_in_pages_both_ways(
         last = api.get("/sessions/", **dict(parse_qsl(urlsplit(last.json()["next"]).query)))
     backward = pages_from(api, last.json()["previous"], "previous")
     assert backward == [expected[3:6], expected[0:3]]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, [0, 1, 2, 3, 4, 5]),
+        ({"is_archived": "false"}, [0, 2, 4]),
+        ({"is_archived": "true"}, [1, 3, 5]),
+        ({"is_pinned": "true"}, [2, 3]),
+        ({"is_pinned": "true", "is_archived": "false"}, [2]),
+        ({"is_pinned": "false", "is_archived": "false"}, [0, 4]),
+    ],
+)
+def test_pinned_and_archived_sessions_are_listed_for_themselves(
+    api: Api, alice: Any, query: dict[str, str], expected: list[int]
+) -> None:
+    made = make_sessions(alice, 6)
+    ChatSession.objects.filter(pk__in=made[1::2]).update(is_archived=True)
+    ChatSession.objects.filter(pk__in=made[2:4]).update(is_pinned=True)
+    wanted = [made[each] for each in expected]
+    listed = api.get("/sessions/", **query).json()
+    assert [row["id"] for row in listed["results"]] == wanted
+    first = f"{ROOT}/sessions/?{urlencode({**query, 'page_size': 1})}"
+    assert pages_from(api, first, "next") == [[each] for each in wanted]
+
+
+def test_a_filter_that_is_neither_true_nor_false_is_refused(api: Api) -> None:
+    value, message = field_errors(api.get("/sessions/", is_pinned="perhaps"))["is_pinned"]
+    assert (value, message) == ("perhaps", "Must be a valid boolean.")
 
 
 def test_a_session_that_becomes_active_while_pages_are_read_hides_no_other(

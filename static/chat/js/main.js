@@ -228,9 +228,10 @@ class ChatPage {
       api: this.api,
       container: byId("session-list"),
       onOpen: (id) => this.open(id, true),
-      onRenamed: (session) => session.id === this.conversation?.id && this.#describe(session),
+      onChanged: (session) => session.id === this.conversation?.id && this.#describe(session),
       onDeleted: (id) => id === this.conversation?.id && this.#openNewest(),
       onProblem: (text) => this.composer.say(text),
+      onSaid: (text) => this.announcer.say(text),
     });
   }
 

@@ -110,7 +110,7 @@ export class SearchBox {
   #drawPlace() {
     const isOpen = Boolean(this.field.value.trim());
     byId("search-panel").hidden = !isOpen;
-    byId("session-list").hidden = isOpen;
+    byId("session-shelf").hidden = isOpen;
     byId("search-here-label").hidden = !isOpen || !this.session;
   }
 

@@ -1,70 +1,87 @@
-/** The list of sessions: newest activity first, read page by page, renamed and deleted in place. */
+/**
+ * The list of conversations: pinned ones first, then by their newest activity, read page by page;
+ * archived ones apart. They are named, pinned, archived and deleted in place.
+ */
 
 import { confirm } from "./dialogs.js";
-import { element, iconButton } from "./dom.js";
+import { byId, element } from "./dom.js";
 import { dayGroup, fullTime } from "./format.js";
-import { isConfirmKey } from "./keys.js";
 import { showReceipt } from "./receipts.js";
+import { archivedKind, openKind, pinnedKind } from "./session-kinds.js";
+import { menuButton, sessionMenu } from "./session-menu.js";
+import { writeName } from "./session-name.js";
+
+/** @typedef {import("./types.js").Session} Session */
 
 /**
  * @typedef {object} SessionListDependencies
  * @property {import("./api.js").Api} api
  * @property {HTMLElement} container
  * @property {(id: string) => void} onOpen
- * @property {(session: import("./types.js").Session) => void} onRenamed
+ * @property {(session: Session) => void} onChanged named, pinned or archived here
  * @property {(id: string) => void} onDeleted
  * @property {(text: string) => void} onProblem
+ * @property {(text: string) => void} onSaid for who does not see the list
  */
 
 const UNTITLED = "New conversation";
 
-/** @param {import("./types.js").Session} session */
+/** @param {Session} session */
 export const titleOf = (session) => session.title || UNTITLED;
+
+/** @param {Session} a @param {Session} b */
+const byActivity = (a, b) => (a.last_active_at < b.last_active_at ? 1 : -1);
 
 export class SessionList {
   /** @param {SessionListDependencies} dependencies */
   constructor(dependencies) {
     this.need = dependencies;
-    /** @type {Map<string, import("./types.js").Session>} */
+    /** @type {Map<string, Session>} */
     this.sessions = new Map();
     /** @type {string | null} */
     this.current = null;
-    /** @type {string | null} */
-    this.next = "sessions/";
+    this.open = openKind();
+    this.pinned = pinnedKind();
+    this.archived = archivedKind();
+    this.isArchive = false; // which of both is shown
     this.renaming = "";
-    this.isLoading = false;
+    this.menuOf = ""; // the session whose menu is open
     this.sentinel = element("p", { class: "session-list-note", text: "Loading" });
+    this.toggle = byId("archive-toggle");
     this.observer = new IntersectionObserver((entries) => {
       if (entries.some((entry) => entry.isIntersecting)) this.#loadNext();
     });
+    this.toggle.addEventListener("click", () => this.#showArchive(!this.isArchive));
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "visible") this.refresh();
     });
+    for (const away of ["pointerdown", "focusin"]) {
+      document.addEventListener(away, (event) => this.#lookAway(/** @type {Element} */ (event.target)));
+    }
   }
 
   async load() {
-    await this.#loadNext();
+    await Promise.all([this.#loadPinned(), this.#loadNext()]);
     this.observer.observe(this.sentinel);
   }
 
-  /** Look again at the newest page: another window may have changed it, or deleted some. */
+  /** Look again at the newest pages: another window may have changed some, or deleted them. */
   async refresh() {
-    const known = [...this.sessions.values()]; // one that begins meanwhile is not among them
-    const page = await this.#fetch("sessions/");
-    if (!page) return;
-    const isThere = new Set(page.results.map((/** @type {{id: string}} */ each) => each.id));
-    const oldest = page.next ? page.results.at(-1).last_active_at : "";
-    for (const { id, last_active_at: at } of known) {
-      if (at > oldest && !isThere.has(id)) this.sessions.delete(id);
+    for (const session of await this.#lookAgain(this.pinned)) {
+      this.sessions.set(session.id, { ...session, is_pinned: false });
+    }
+    for (const kind of [this.open, ...(this.isArchive ? [this.archived] : [])]) {
+      for (const { id } of await this.#lookAgain(kind)) this.sessions.delete(id);
     }
     this.#draw();
   }
 
+  /** The one that is opened when another has gone. */
   get newest() {
-    return this.#ordered()[0] ?? null;
+    return [...this.sessions.values()].filter(this.open.takes).sort(byActivity)[0] ?? null;
   }
 
-  /** @param {import("./types.js").Session} session */
+  /** @param {Session} session */
   update(session) {
     const known = this.sessions.get(session.id);
     this.sessions.set(session.id, session);
@@ -83,6 +100,12 @@ export class SessionList {
     if (this.sessions.delete(id)) this.#draw();
   }
 
+  // --- Reading --------------------------------------------------------------------------------
+
+  get #kind() {
+    return this.isArchive ? this.archived : this.open;
+  }
+
   /** @param {string} path @returns {Promise<any>} */
   async #fetch(path) {
     try {
@@ -96,22 +119,54 @@ export class SessionList {
     }
   }
 
+  /** What was known of a kind and is not among its newest any more. @param {import("./session-kinds.js").Kind} kind */
+  async #lookAgain(kind) {
+    const known = [...this.sessions.values()].filter(kind.takes); // one that begins meanwhile is not among them
+    const page = await this.#fetch(kind.first);
+    if (!page) return [];
+    const isStill = ({ id }) => this.sessions.has(id) && kind.takes(this.sessions.get(id));
+    return kind.missing(known, page).filter(isStill);
+  }
+
+  async #loadPinned() {
+    while (this.pinned.next) {
+      const page = await this.#fetch(this.pinned.next);
+      if (!page) return;
+      this.pinned.next = page.next;
+    }
+  }
+
   async #loadNext() {
-    if (this.isLoading || !this.next) return;
-    this.isLoading = true;
-    const page = await this.#fetch(this.next);
-    this.isLoading = false;
+    const kind = this.#kind;
+    if (kind.isLoading || !kind.next) return;
+    kind.isLoading = true;
+    const page = await this.#fetch(kind.next);
+    kind.isLoading = false;
     if (!page) return;
-    this.next = page.next;
+    kind.next = page.next;
     this.#draw();
     // The end may still be in sight, and then the observer is not told again.
     const box = this.sentinel.getBoundingClientRect();
-    if (this.next && box.top < innerHeight && box.height) this.#loadNext();
+    if (this.#kind.next && box.top < innerHeight && box.height) this.#loadNext();
   }
 
+  /** @param {boolean} isArchive */
+  #showArchive(isArchive) {
+    this.isArchive = isArchive;
+    this.menuOf = "";
+    this.toggle.querySelector("use").setAttribute("href", isArchive ? "#icon-left" : "#icon-archive");
+    this.toggle.querySelector("span").textContent = isArchive ? "All conversations" : "Archived";
+    this.#draw();
+    this.need.container.scrollTop = 0;
+    this.#loadNext();
+  }
+
+  // --- Drawing --------------------------------------------------------------------------------
+
   #ordered() {
-    const all = [...this.sessions.values()];
-    return all.sort((a, b) => (a.last_active_at < b.last_active_at ? 1 : -1));
+    const shown = [...this.sessions.values()].filter(this.#kind.takes).sort(byActivity);
+    if (this.isArchive) return shown;
+    return [...shown.filter(this.pinned.takes), ...shown.filter((each) => !each.is_pinned)];
   }
 
   #draw() {
@@ -121,20 +176,27 @@ export class SessionList {
     const nodes = [];
     let group = "";
     let list = element("ul");
-    for (const session of this.#ordered()) {
-      const day = dayGroup(session.last_active_at);
-      if (day !== group) {
-        group = day;
-        list = element("ul", { "aria-label": day });
-        nodes.push(element("h2", { class: "session-day", text: day }), list);
+    const sessions = this.#ordered();
+    for (const session of sessions) {
+      const heading = this.pinned.takes(session) ? "Pinned" : dayGroup(session.last_active_at);
+      if (heading !== group) {
+        group = heading;
+        list = element("ul", { "aria-label": heading });
+        nodes.push(element("h2", { class: "session-day", text: heading }), list);
       }
       list.append(this.#row(session));
     }
-    if (this.next) this.sentinel.textContent = "Loading";
-    else if (!nodes.length) this.sentinel.textContent = "Your conversations will stand here.";
-    else this.sentinel.textContent = "";
+    if (this.isArchive) nodes.unshift(element("p", { class: "shelf-title", text: "Archived conversations" }));
+    this.sentinel.textContent = this.#endWords(sessions.length);
     this.need.container.replaceChildren(...nodes, this.sentinel);
     if (focused) this.#focus(focused);
+  }
+
+  /** @param {number} count */
+  #endWords(count) {
+    if (this.#kind.next) return "Loading";
+    if (count) return "";
+    return this.isArchive ? "Nothing is archived." : "Your conversations will stand here.";
   }
 
   /** @param {string} name */
@@ -144,35 +206,37 @@ export class SessionList {
     )?.focus();
   }
 
-  /** @param {import("./types.js").Session} session */
+  /** @param {Session} session */
   #row(session) {
     const title = titleOf(session);
-    const isCurrent = session.id === this.current;
+    const { id } = session;
+    const isCurrent = id === this.current;
+    const hasMenu = id === this.menuOf;
     const link = element(
       "a",
       {
         class: "session-link",
-        href: `/chat/${session.id}/`,
+        href: `/chat/${id}/`,
         title: `${title}\n${fullTime(session.last_active_at)}`,
         "aria-current": isCurrent && "page",
-        "data-focus": `open-${session.id}`,
+        "data-focus": `open-${id}`,
         dir: "auto",
-        on: { click: (/** @type {MouseEvent} */ event) => this.#onClick(event, session.id) },
+        on: { click: (/** @type {MouseEvent} */ event) => this.#onClick(event, id) },
       },
       title,
     );
-    const rename = iconButton("edit", `Rename ${title}`, () => this.#rename(session, row));
-    rename.dataset.focus = `rename-${session.id}`;
-    const remove = iconButton("trash", `Delete ${title}`, () => this.#delete(session));
+    const options = menuButton(id, title, hasMenu, () => this.#toggleMenu(id));
     const row = element(
       "li",
-      { class: "session", data: { id: session.id } },
+      { class: "session", data: { id } },
       link,
       session.is_temporary && element("span", { class: "pill", text: "Temporary" }),
       session.running && element("span", { class: "session-busy", title: "An answer is being written" }),
-      element("span", { class: "session-tools" }, rename, remove),
+      element("span", { class: "session-tools" }, options),
+      hasMenu && sessionMenu(id, title, this.#deeds(session), () => this.#closeMenu()),
     );
     row.toggleAttribute("data-current", isCurrent);
+    row.toggleAttribute("data-menu", hasMenu);
     row.toggleAttribute("data-untitled", !session.title);
     row.toggleAttribute("data-temporary", session.is_temporary);
     return row;
@@ -185,49 +249,120 @@ export class SessionList {
     this.need.onOpen(id);
   }
 
-  /** @param {import("./types.js").Session} session @param {HTMLElement} row */
-  #rename(session, row) {
-    this.renaming = session.id;
-    const field = element("input", {
-      class: "session-name",
-      maxlength: 200,
-      dir: "auto",
-      "aria-label": "Name of the conversation",
-    });
-    field.value = session.title;
-    const end = (/** @type {boolean} */ isKept) => {
-      if (this.renaming !== session.id) return;
-      this.renaming = "";
-      if (isKept) this.#saveName(session, field.value.trim());
-      this.#draw();
-      this.#focus(`rename-${session.id}`);
-    };
-    field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-      if (isConfirmKey(event)) end(true);
-      if (event.key === "Escape" && !event.isComposing) end(false);
-      event.stopPropagation();
-    });
-    field.addEventListener("blur", () => end(true));
-    row.replaceChildren(field);
-    field.select();
-    field.focus();
+  // --- The menu of a row ----------------------------------------------------------------------
+
+  /** @param {Session} session @returns {import("./session-menu.js").Deed[]} */
+  #deeds(session) {
+    const { is_pinned: isPinned, is_archived: isArchived } = session;
+    const deeds = [
+      { name: "pin", icon: "pin", label: isPinned ? "Unpin" : "Pin", run: () => this.#pin(session) },
+      { name: "rename", icon: "edit", label: "Rename", run: () => this.#rename(session) },
+      {
+        name: "archive",
+        icon: "archive",
+        label: isArchived ? "Unarchive" : "Archive",
+        run: () => this.#archive(session),
+      },
+      { name: "delete", icon: "trash", label: "Delete", run: () => this.#delete(session) },
+    ];
+    return deeds.map((deed) => ({
+      ...deed,
+      run: () => {
+        this.#closeMenu();
+        deed.run();
+      },
+    }));
   }
 
-  /** @param {import("./types.js").Session} session @param {string} title */
-  async #saveName(session, title) {
-    if (title === session.title) return;
-    this.sessions.set(session.id, { ...session, title });
+  /** @param {string} id */
+  #toggleMenu(id) {
+    if (this.menuOf === id) {
+      this.#closeMenu();
+      return;
+    }
+    this.menuOf = id;
+    this.#draw();
+    const menu = this.need.container.querySelector(".session-menu");
+    menu?.scrollIntoView({ block: "nearest" });
+    /** @type {HTMLElement | null} */ (menu?.querySelector("[role=menuitem]"))?.focus({ preventScroll: true });
+  }
+
+  /** The focus goes back to where it came from. */
+  #closeMenu() {
+    this.#focus(`menu-${this.menuOf}`);
+    this.#dropMenu();
+  }
+
+  /** @param {Element} target where the pointer or the focus has gone */
+  #lookAway(target) {
+    if (!this.menuOf || target.closest?.("[data-menu] :is(.session-tools, .session-menu)")) return;
+    this.#dropMenu();
+  }
+
+  /** Without drawing anew: what is pressed at this moment must stay in the document. */
+  #dropMenu() {
+    const row = this.need.container.querySelector("[data-menu]");
+    this.menuOf = "";
+    row?.removeAttribute("data-menu");
+    row?.querySelector(".session-menu")?.remove();
+    row?.querySelector("[aria-expanded]")?.setAttribute("aria-expanded", "false");
+  }
+
+  /** @param {Session} session */
+  async #pin(session) {
+    const isPinned = !session.is_pinned;
+    await this.#change(session, { is_pinned: isPinned }, isPinned ? "It was not pinned" : "It was not unpinned");
+  }
+
+  /** @param {Session} session */
+  async #archive(session) {
+    const isArchived = !session.is_archived;
+    const rows = this.#ordered();
+    const at = rows.findIndex((each) => each.id === session.id);
+    const next = rows[at + 1] ?? rows[at - 1];
+    const why = isArchived ? "It was not archived" : "It was not taken out of the archive";
+    const changed = this.#change(session, { is_archived: isArchived }, why);
+    if (next) this.#focus(`open-${next.id}`);
+    else this.need.container.focus();
+    if (!(await changed)) return;
+    const title = titleOf(session);
+    this.need.onSaid(isArchived ? `“${title}” was archived.` : `“${title}” is among all conversations again.`);
+  }
+
+  /** @param {Session} session */
+  #rename(session) {
+    const row = /** @type {HTMLElement} */ (
+      this.need.container.querySelector(`[data-id="${CSS.escape(session.id)}"]`)
+    );
+    this.renaming = session.id;
+    writeName(row, session.title, (title) => {
+      this.renaming = "";
+      if (title !== null && title !== session.title) this.#change(session, { title }, "It was not renamed");
+      this.#draw();
+      this.#focus(`menu-${session.id}`);
+    });
+  }
+
+  /**
+   * Shown at once, and taken back when the server refuses.
+   * @param {Session} session @param {Partial<Session>} changes @param {string} failure
+   * @returns {Promise<boolean>} whether it is so now
+   */
+  async #change(session, changes, failure) {
+    this.update({ ...session, ...changes });
     try {
-      const saved = await this.need.api.patch(`sessions/${session.id}/`, { title });
+      const saved = await this.need.api.patch(`sessions/${session.id}/`, changes);
       this.update(saved);
-      this.need.onRenamed(saved);
+      this.need.onChanged(saved);
+      return true;
     } catch (error) {
       this.update(session);
-      this.need.onProblem(`It was not renamed: ${/** @type {Error} */ (error).message}`);
+      this.need.onProblem(`${failure}: ${/** @type {Error} */ (error).message}`);
+      return false;
     }
   }
 
-  /** @param {import("./types.js").Session} session */
+  /** @param {Session} session */
   async #delete(session) {
     const answer = await confirm({
       title: "Delete this conversation?",
@@ -250,7 +385,13 @@ export class SessionList {
   }
 }
 
-/** @param {import("./types.js").Session} a @param {import("./types.js").Session} b */
+/** @param {Session} a @param {Session} b */
 function sameRow(a, b) {
-  return a.title === b.title && a.running === b.running && a.last_active_at === b.last_active_at;
+  return (
+    a.title === b.title &&
+    a.running === b.running &&
+    a.last_active_at === b.last_active_at &&
+    a.is_pinned === b.is_pinned &&
+    a.is_archived === b.is_archived
+  );
 }

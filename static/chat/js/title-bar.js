@@ -16,6 +16,7 @@ export function describe(session, assistant, demo, hours) {
   document.title = title ? `${title} · Chat` : "Chat";
   byId("assistant-name").textContent = session?.assistant.name ?? "";
   byId("demo-pill").hidden = !demo.includes(assistant);
+  byId("archived-pill").hidden = !session?.is_archived;
   byId("temporary-pill").hidden = !session?.is_temporary;
   byId("temporary-note").hidden = !session?.is_temporary;
   if (session?.is_temporary) byId("temporary-note").textContent = temporaryWords(session, hours);

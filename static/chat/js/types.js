@@ -52,6 +52,8 @@
  * @property {string} id
  * @property {string} title
  * @property {{slug: string, name: string}} assistant
+ * @property {boolean} is_pinned
+ * @property {boolean} is_archived
  * @property {boolean} is_temporary
  * @property {boolean | null} memory_enabled
  * @property {number} memory_starts_after
