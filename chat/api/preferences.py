@@ -173,7 +173,7 @@ class PreferenceAnswer(Endpoint):
         preference_for(owner, preference_id)
         keep = AnswerBody.read(request).validated_data["keep"]
         try:
-            kept = preferences.answer(*owner, preference_id, keep)
+            kept = retention.answer_preference(*owner, preference_id, keep)
         except UserPreference.DoesNotExist:
             raise access.NotFound("preference") from None
         return Response({"preference": preference_payload(kept) if kept is not None else None})

@@ -17,7 +17,7 @@ from chat.retention.idle_sessions import CleanupReport, TenantCleanup, cleanup
 from chat.retention.pairs import NoSuchMessage, forget_pair
 from chat.retention.people import forget_user
 from chat.retention.places import Removed
-from chat.retention.preferences import forget_preference
+from chat.retention.preferences import answer_preference, forget_preference
 from chat.retention.reaping import reap_turns
 from chat.retention.redaction import ALL, redact
 from chat.retention.uploads import remove_forgotten, remove_unsent
@@ -30,6 +30,7 @@ __all__ = [
     "Removed",
     "TenantCleanup",
     "UnknownPreferences",
+    "answer_preference",
     "cleanup",
     "clear_memory",
     "forget_digest",

@@ -26,6 +26,7 @@ from chat.models import (
 from chat.retention import copies, exports, places, receipts, removals
 from chat.retention.notes import Actor, note
 from chat.retention.places import SESSION_PLACES
+from chat.retention.preferences import drop_preference
 from chat.retention.receipts import Gone, Kind, Subject, gone
 from memory.models import UserPreference
 
@@ -53,10 +54,11 @@ def forget_session(
 def erase(session_id: uuid.UUID, by: Actor, only_if: Q) -> tuple[Gone, Subject]:
     """Delete a session in the caller's transaction: what went, and whose it was."""
     elsewhere = copies.from_session(session_id) & ~Q(chat_session=session_id)
-    lock(session_id, only_if, copies.holders(elsewhere))
+    sent = copies.from_preferences(proposed_from(session_id))
+    lock(session_id, only_if, copies.holders(elsewhere | sent))
     tenant_id, user_id = ChatSession.objects.values_list("tenant", "user").get(pk=session_id)
     taken = copies.empty_digest(session_id) + copies.drop(elsewhere)
-    taken += leave_preferences(session_id) + outside_of_tables(session_id)
+    taken += leave_preferences(session_id, tenant_id, user_id) + outside_of_tables(session_id)
     taken += exports.drop_holding(tenant_id, session_id)
     places.loosen(ChatMessage.objects.filter(chat_session=session_id))
     # Calls to models are kept, without what they were for: they were paid.
@@ -83,16 +85,23 @@ def lock(session_id: uuid.UUID, only_if: Q, holders: set[uuid.UUID]) -> None:
     ChatSession.objects.select_for_update().filter(pk=session_id).values_list("pk").first()
 
 
-def leave_preferences(session_id: uuid.UUID) -> Gone:
+def leave_preferences(session_id: uuid.UUID, tenant_id: int, user_id: int) -> Gone:
     """What is only proposed goes with what it was read from; the rest stays, without its source."""
-    proposed = UserPreference.objects.filter(
-        source_session=session_id, status=UserPreference.Status.PROPOSED
-    )
-    count = proposed.delete()[0]
+    taken = Gone()
+    for each in proposed_from(session_id):
+        taken += drop_preference(tenant_id, user_id, each, offer_older=True)
     kept = UserPreference.objects.filter(source_session=session_id)
     quotes = kept.exclude(quote="").count()
     kept.update(source_session=None, source_seq=None, quote="")
-    return gone(preferences=count, quotes=quotes)
+    return taken + gone(quotes=quotes)
+
+
+def proposed_from(session_id: uuid.UUID) -> list[int]:
+    """Proposals that came from a session, the newest first."""
+    proposed = UserPreference.objects.filter(
+        source_session=session_id, status=UserPreference.Status.PROPOSED
+    )
+    return list(proposed.order_by("-pk").values_list("pk", flat=True))
 
 
 def outside_of_tables(session_id: uuid.UUID) -> Gone:

@@ -1,4 +1,4 @@
-"""Deleting a preference with every copy of its words in what was sent to a model."""
+"""Deleting and refusing preferences, with every copy of their words in what was sent to a model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from chat.retention import copies, receipts
 from chat.retention.notes import Actor
 from chat.retention.receipts import By, Gone, Kind, Subject, gone
 from memory import preferences
+from memory.models import UserPreference
 
 
 def forget_preference(
@@ -33,6 +34,24 @@ def forget_preference(
         taken = drop_preference(tenant_id, user_id, preference_id, offer_older=offer_older)
         subject = Subject(Kind.PREFERENCE, preference_id, user_id, tenant_id)
         return receipts.write(subject, taken, acts)
+
+
+def answer_preference(
+    tenant_id: int, user_id: int, preference_id: int, keep: bool
+) -> UserPreference | None:
+    """Keep a proposal, or forget it: with what was sent of it, where it was active once.
+
+    What was answered already stays as it is and is returned. UserPreference.DoesNotExist as above.
+    """
+    with transaction.atomic():
+        ids = preferences.with_superseded(tenant_id, user_id, preference_id)
+        source = copies.from_preferences(ids)
+        copies.claim(copies.holders(source))
+        kept = preferences.answer(tenant_id, user_id, preference_id, keep)
+        if kept is None:
+            receipts.follow(copies.drop(source).pending)
+            copies.drop_keys(tenant_id, user_id, ids)
+    return kept
 
 
 def drop_preference(

@@ -20,6 +20,7 @@ from chat.models import (
     AuditEvent,
     ChatMessage,
     ChatSession,
+    ContextPart,
     ContextRecord,
     DeletionReceipt,
     DerivedText,
@@ -190,6 +191,51 @@ def test_what_it_only_proposed_goes_and_what_was_kept_stays_without_its_source(
     retention.forget_session(alice.session.pk)
     row = UserPreference.objects.get()
     assert (row.pk, row.source_session_id, row.quote) == (alice.preference.pk, None, "")
+
+
+def offered_again(alice: Planted) -> UserPreference:
+    """The planted preference, which was sent to models, as a proposal: what replaced it went."""
+    owner, row = (alice.session.tenant_id, alice.user.pk), alice.preference
+    part = ContextPart.objects.create(chat_session=alice.quoting, text=f"Is called {WORD}")
+    DerivedText.objects.create(chat_session=alice.quoting, part=part, source_preference=row.pk)
+    said = {"origin": "chat", "source_session": alice.session.pk}
+    newer = preferences.remember(*owner, row.scope, row.key, "Is called Ines.", **said)
+    retention.forget_preference(*owner, newer.pk, offer_older=True)
+    row.refresh_from_db()
+    assert row.status == "proposed"
+    return row
+
+
+def test_a_proposal_that_was_active_once_goes_with_the_session_and_with_what_was_sent_of_it(
+    alice: Planted,
+) -> None:
+    row = offered_again(alice)
+    retention.forget_session(alice.session.pk)
+    assert not UserPreference.objects.exists()
+    assert not DerivedText.objects.filter(source_preference=row.pk).exists()
+    assert places(WORD) == set()
+
+
+def test_a_proposal_that_was_active_once_is_refused_with_what_was_sent_of_it(
+    alice: Planted,
+) -> None:
+    row = offered_again(alice)
+    owner = alice.session.tenant_id, alice.user.pk
+    assert retention.answer_preference(*owner, row.pk, keep=False) is None
+    assert not UserPreference.objects.exists()
+    assert not DerivedText.objects.filter(source_preference=row.pk).exists()
+
+
+def test_a_proposal_is_kept_with_what_was_sent_of_it(alice: Planted) -> None:
+    row = offered_again(alice)
+    sent = DerivedText.objects.filter(source_preference=row.pk).count()
+    owner = alice.session.tenant_id, alice.user.pk
+    kept = retention.answer_preference(*owner, row.pk, keep=True)
+    assert kept is not None
+    assert kept.status == "active"
+    assert DerivedText.objects.filter(source_preference=row.pk).count() == sent > 0
+    assert retention.answer_preference(*owner, row.pk, keep=False) == kept  # was answered before
+    assert DerivedText.objects.filter(source_preference=row.pk).count() == sent
 
 
 @pytest.mark.parametrize("what", ["session", "pair", "preference", "memory", "user"])
