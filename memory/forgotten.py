@@ -16,7 +16,7 @@ import json
 import re
 import unicodedata
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
 from django.conf import settings
@@ -36,9 +36,7 @@ _WORDS = re.compile(r"\w+")
 
 def note(rows: Iterable[UserPreference]) -> None:
     """Keep the hashes of preferences that are being deleted; inside that transaction."""
-    now = timezone.now()
     for row in rows:
-        owner = {"tenant_id": row.tenant_id, "user_id": row.user_id}
         hashes = _hashes(
             row.tenant_id,
             row.user_id,
@@ -48,17 +46,32 @@ def note(rows: Iterable[UserPreference]) -> None:
             source_session=row.source_session_id,
             source_seq=row.source_seq,
         )
-        known = ForgottenPreference.objects.filter(
-            digest__in=[digest for _, digest in hashes], **owner
-        )
-        known.update(forgotten_at=now)
-        ForgottenPreference.objects.bulk_create(
-            [
-                ForgottenPreference(kind=kind, digest=digest, forgotten_at=now, **owner)
-                for kind, digest in hashes
-            ],
-            ignore_conflicts=True,
-        )
+        _keep(row.tenant_id, row.user_id, hashes)
+
+
+def note_wording(row: UserPreference, text: str) -> None:
+    """Keep the hashes of what is said no more when `row` gets another text: the old one, and its
+    telling words that the new one does not have. Inside the transaction that changes it."""
+    if _words(row.text) == _words(text):
+        return
+    gone = [word for word in _telling(row.text) if word not in _telling(text)]
+    values: list[object] = [_words(row.text), *(["word", word] for word in gone)]
+    owner = row.tenant_id, row.user_id
+    _keep(*owner, [(Kind.TEXT, _digest([Kind.TEXT, *owner, value])) for value in values])
+
+
+def _keep(tenant_id: int, user_id: int, hashes: Collection[tuple[str, str]]) -> None:
+    now = timezone.now()
+    owner = {"tenant_id": tenant_id, "user_id": user_id}
+    known = ForgottenPreference.objects.filter(digest__in=[digest for _, digest in hashes], **owner)
+    known.update(forgotten_at=now)
+    ForgottenPreference.objects.bulk_create(
+        [
+            ForgottenPreference(kind=kind, digest=digest, forgotten_at=now, **owner)
+            for kind, digest in hashes
+        ],
+        ignore_conflicts=True,
+    )
 
 
 def is_forgotten(

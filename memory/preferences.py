@@ -170,7 +170,8 @@ def is_switched_off(tenant_id: int, user_id: int, key: str, said_at: datetime | 
 
 
 def answer(tenant_id: int, user_id: int, preference_id: int, keep: bool) -> UserPreference | None:
-    """Keep a proposal, which supersedes the active row of its key, or delete it for good.
+    """Keep a proposal, which supersedes the active row of its key, or delete it for good, with what
+    it had superseded in a time when it was active.
 
     What was answered already stays as it is and is returned.
     """
@@ -182,8 +183,7 @@ def answer(tenant_id: int, user_id: int, preference_id: int, keep: bool) -> User
             return row
         if keep:
             return _activate(mine, row)
-        forgotten.note([row])
-        row.delete()
+        _delete(mine, with_superseded(tenant_id, user_id, preference_id))
         return None
 
     return _alone(user_id, write)
@@ -257,9 +257,18 @@ def matching(owner: Owner, key: str) -> list[UserPreference]:
 def edit(
     tenant_id: int, user_id: int, preference_id: int, text: str, *, origin: str = "user"
 ) -> UserPreference:
-    """Change the text; the row is then what `origin` wrote."""
+    """Change the text; the row is then what `origin` wrote.
+
+    Keyed hashes of the wording that goes stay, so that it is not taken from old messages again.
+    """
     values = {"text": fields.checked_text(text), "origin": fields.checked_origin(origin)}
-    return _change(tenant_id, user_id, preference_id, values)
+    mine = _of(tenant_id, user_id)
+
+    def write() -> UserPreference:
+        forgotten.note_wording(mine.get(pk=preference_id), values["text"])
+        return _change(tenant_id, user_id, preference_id, values)
+
+    return _alone(user_id, write)
 
 
 def disable(tenant_id: int, user_id: int, preference_id: int) -> UserPreference:
@@ -269,7 +278,10 @@ def disable(tenant_id: int, user_id: int, preference_id: int) -> UserPreference:
 
 
 def enable(tenant_id: int, user_id: int, preference_id: int) -> UserPreference:
-    """Make the row active; another active row of its key is superseded in the same step."""
+    """Make the row active; another active row of its key is superseded in the same step.
+
+    One that has expired holds again, and for good: somebody wants it now.
+    """
     mine = _of(tenant_id, user_id)
     return _alone(user_id, lambda: _activate(mine, mine.get(pk=preference_id)))
 
@@ -277,7 +289,9 @@ def enable(tenant_id: int, user_id: int, preference_id: int) -> UserPreference:
 def _activate(mine: QuerySet[UserPreference], row: UserPreference) -> UserPreference:
     others = _active(mine, row.scope, row.key).exclude(pk=row.pk)
     mine.filter(pk__in=_supersede(others)).update(superseded_by=row)
-    values = {"status": Status.ACTIVE, "is_current": True, "superseded_by": None}
+    values: dict[str, Any] = {"status": Status.ACTIVE, "is_current": True, "superseded_by": None}
+    if row.expires_at is not None and row.expires_at <= timezone.now():
+        values["expires_at"] = None
     return _change(row.tenant_id, row.user_id, row.pk, values)
 
 
@@ -315,10 +329,15 @@ def delete(tenant_id: int, user_id: int, preference_id: int, *, offer_older: boo
         if offer_older:
             gone = [preference_id]
             _offer_older(mine, mine.get(pk=preference_id))
-        forgotten.note(mine.filter(pk__in=gone))
-        return mine.filter(pk__in=gone).delete()[0]
+        return _delete(mine, gone)
 
     return _alone(user_id, write)
+
+
+def _delete(mine: QuerySet[UserPreference], ids: Collection[int]) -> int:
+    rows = mine.filter(pk__in=ids)
+    forgotten.note(rows)
+    return rows.delete()[0]
 
 
 def _offer_older(mine: QuerySet[UserPreference], row: UserPreference) -> None:

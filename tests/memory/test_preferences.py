@@ -245,6 +245,28 @@ def test_a_disabled_one_is_kept_and_not_recalled_until_it_is_enabled(alice: Pers
     assert alice.recalled() == [("k", "x")]
 
 
+def test_enabling_one_that_expired_makes_it_hold_again(alice: Person) -> None:
+    old = alice.remember("city", "Berlin")
+    preferences.disable(*alice.ids, old.pk)
+    UserPreference.objects.filter(pk=old.pk).update(expires_at=timezone.now())
+    alice.remember("city", "Lisbon")
+    row = preferences.enable(*alice.ids, old.pk)
+    assert (row.expires_at, alice.recalled()) == (None, [("city", "Berlin")])
+
+
+def test_an_edit_forgets_the_words_that_it_takes_out_and_no_others(alice: Person) -> None:
+    row = alice.remember("code", "Examples in Java with comments")
+    said_at = timezone.now()
+    preferences.edit(*alice.ids, row.pk, "Examples in Kotlin with comments")
+    assert alice.forgot("code", "examples in Java, with comments", said_at=said_at)
+    assert alice.forgot("programming", "Likes Java", said_at=said_at)
+    assert not alice.forgot("programming", "Likes Java")  # said again
+    assert not alice.forgot("programming", "Comments in Kotlin", said_at=said_at)
+    count = ForgottenPreference.objects.count()
+    preferences.edit(*alice.ids, row.pk, "examples in Kotlin, with comments!")
+    assert ForgottenPreference.objects.count() == count
+
+
 def test_enabling_an_older_one_supersedes_the_newer(alice: Person) -> None:
     java = alice.remember("k", "Java")
     preferences.disable(*alice.ids, java.pk)
@@ -362,6 +384,14 @@ def test_refusing_a_proposal_deletes_it_alone_and_remembers_the_refusal(alice: P
     assert alice.statuses() == [("Berlin", "superseded"), ("Hamburg", "active")]
     assert alice.forgot("town", "lisbon!", said_at=said_at)
     assert not alice.forgot("town", "Lisbon")  # said again
+
+
+def test_refusing_what_was_active_once_takes_along_what_it_had_superseded(alice: Person) -> None:
+    alice.remember("city", "Bonn")
+    berlin = alice.remember("city", "Berlin")
+    preferences.delete(*alice.ids, alice.remember("city", "Lisbon").pk, offer_older=True)
+    preferences.answer(*alice.ids, berlin.pk, keep=False)
+    assert alice.statuses() == []
 
 
 @pytest.mark.parametrize("keep", [True, False])
