@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 
 from chat import events
 from chat.dues import Claim, Kind
 from chat.follow_ups import prompts
 from chat.follow_ups.answers import Rejected
-from chat.follow_ups.branch import Branch, session_of
+from chat.follow_ups.branch import Branch, lock, session_of
 from chat.follow_ups.calls import Question, ask
+from chat.follow_ups.refusals import is_refusal
 from chat.hops import hop
 from chat.models import ChatMessage, ChatSession
+from chat.turns.inputs import first_title
 from memory.summary_plan import shortened
 from memory.text import is_blank, one_line
 
@@ -51,6 +57,10 @@ class Wanted:
     """A session that has no title of its own yet, and what to ask for it."""
 
     chat_session: ChatSession
+    said: tuple[uuid.UUID, ...]
+    """The messages that it is made from."""
+    first_line: str
+    """Of the question: its title where the model will give none."""
     question: Question
 
 
@@ -58,8 +68,8 @@ async def make(claim: Claim) -> None:
     wanted = await hop(_prepare, claim)
     if wanted is None:
         return
-    title = await ask(wanted.question, clean_title)
-    if await hop(_save, wanted.chat_session, title):
+    title = await ask(wanted.question, partial(_read, wanted))
+    if await hop(_save, wanted, title):
         frame = events.session_updated(wanted.chat_session, title=title)
         await events.publish(wanted.chat_session.pk, frame)
     elif await hop(_prepare, claim) is not None:
@@ -79,6 +89,7 @@ def _prepare(claim: Claim) -> Wanted | None:
     said = _first_exchange(chat_session)
     if not said:
         return None
+    asked = said[0].content if said[0].role == ChatMessage.Role.USER else ""
     endpoint = chat_session.assistant.endpoint
     messages = [
         {"role": each.role, "text": _excerpt(each.content or "", endpoint.encoding)}
@@ -93,7 +104,12 @@ def _prepare(claim: Claim) -> Wanted | None:
         data={"task": "title", "messages": messages},
         max_tokens=ANSWER_TOKENS,
     )
-    return Wanted(chat_session, question)
+    first_line = first_title(asked or "") or chat_session.title
+    return Wanted(chat_session, _ids(said), first_line, question)
+
+
+def _ids(messages: Sequence[ChatMessage]) -> tuple[uuid.UUID, ...]:
+    return tuple(each.pk for each in messages)
 
 
 def _first_exchange(chat_session: ChatSession) -> list[ChatMessage]:
@@ -113,13 +129,21 @@ def _excerpt(text: str, encoding: str) -> str:
     return shortened(head, TEXT_TOKENS, encoding) if len(head) > TEXT_TOKENS else head
 
 
-def _save(chat_session: ChatSession, title: str) -> bool:
-    """Under the epoch that was read, and only where nobody has given a title meanwhile."""
-    source = ChatSession.TitleSource
-    row = ChatSession.objects.filter(
-        pk=chat_session.pk, memory_epoch=chat_session.memory_epoch, title_source=source.AUTO
-    )
-    return bool(row.update(title=title, title_source=source.MODEL))
+def _read(wanted: Wanted, answer: str) -> str:
+    """The model's title; the first line of the question where the model refused to give one."""
+    title = clean_title(answer)
+    return wanted.first_line if wanted.first_line and is_refusal(title) else title
+
+
+def _save(wanted: Wanted, title: str) -> bool:
+    """Under the epoch and on the branch that were read, and only where nobody has given a title
+    meanwhile."""
+    chat_session, source = wanted.chat_session, ChatSession.TitleSource
+    with transaction.atomic():
+        if not lock(chat_session) or _ids(_first_exchange(chat_session)) != wanted.said:
+            return False
+        row = ChatSession.objects.filter(pk=chat_session.pk, title_source=source.AUTO)
+        return bool(row.update(title=title, title_source=source.MODEL))
 
 
 # --- What a model makes of it ---------------------------------------------------------------------

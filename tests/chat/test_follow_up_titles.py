@@ -11,8 +11,9 @@ from django.conf import LazySettings
 from chat import dues, llm, retention
 from chat.follow_ups import prompts
 from chat.follow_ups.answers import Rejected
+from chat.follow_ups.refusals import is_refusal
 from chat.follow_ups.titles import LENGTH, clean_title
-from chat.models import Assistant, ChatSession, ModelCall, ModelEndpoint
+from chat.models import Assistant, ChatMessage, ChatSession, ModelCall, ModelEndpoint
 from tests import builders
 from tests.fakes import FakeEndpoint, Reply, answer, failure, tool_call
 from tests.follow_ups import Meanwhile, again, asked_last, calls, due_rows, follow
@@ -142,6 +143,41 @@ async def test_a_title_that_was_overtaken_is_made_again(
     assert await title_of(chat_session) == ("Of what is there now", "model")
 
 
+async def test_a_title_of_a_wording_that_was_edited_away_meanwhile_is_made_again(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    meanwhile = Meanwhile(fake_endpoint, answer("Of what was there before"))
+    await sync_to_async(_mark)(chat_session)
+    await meanwhile.do(lambda: sync_to_async(_edit)(chat_session))
+    assert await title_of(chat_session) == (FIRST_LINE, "auto")
+    assert [row[2].split(":")[0] for row in await sync_to_async(due_rows)()] == ["overtaken"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I'm sorry, but I can't help with that.",
+        "I’m sorry, I cannot provide a title for this.",
+        "Sorry, but as an AI language model I have no opinions.",
+        '{"title": "I am unable to assist with this request"}',
+        "抱歉，我无法协助处理这个请求。",
+        "对不起，但我不能回答。",
+        "我无法为这段对话提供标题。",
+        "作为一个人工智能，我不能……",
+    ],
+)
+async def test_a_refusal_is_no_title_and_the_first_line_of_the_question_is_kept(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, said: str
+) -> None:
+    await ChatSession.objects.filter(pk=chat_session.pk).aupdate(title="Old")
+    fake_endpoint.replies(answer(said))
+    await follow(chat_session, "title")
+    assert await title_of(chat_session) == (FIRST_LINE, "model")
+    assert await sync_to_async(due_rows)() == []
+    await follow(chat_session, "title")
+    assert len(fake_endpoint.requests) == 1  # nobody asks again at every turn
+
+
 async def test_a_session_that_was_deleted_while_the_model_wrote_leaves_the_cost_alone(
     chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
@@ -245,8 +281,33 @@ async def test_memory_that_is_off_does_not_keep_a_session_from_its_title(
     assert await title_of(chat_session) == ("Holidays", "model")
 
 
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Sorry Seems to Be the Hardest Word",
+        "I can't sleep",
+        "I Won't Back Down chords",
+        "As an airline pilot",
+        "Unfortunately timed holidays",
+        "对不起用英语怎么说",
+        "我不能吃辣",
+        "抱歉信模板",
+        "作为一个新手学编程",
+    ],
+)
+def test_a_title_that_only_sounds_like_a_refusal_is_one(title: str) -> None:
+    assert not is_refusal(title)
+
+
 def _mark(chat_session: ChatSession) -> None:
     dues.mark_session("title", chat_session.pk)
+
+
+def _edit(chat_session: ChatSession) -> None:
+    """Another wording instead of everything that is there."""
+    ChatMessage.objects.filter(chat_session=chat_session).update(is_on_path=False)
+    builders.exchange(chat_session, "Where do we live?", "In Rome.")
 
 
 @pytest.mark.pure
