@@ -40,6 +40,7 @@ PAGE = 50  # messages that are looked at in one call, at most
 MOST_FOUND = 20
 ANSWER_TOKENS = 2_000
 LEAST_ROOM = 200  # tokens
+KNOWN_LENGTH = 300  # characters of what is active that are told
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,8 @@ def _prepare(claim: Claim) -> Job | None:
         return None
     active = preferences.active_for(policies.owner_of(chat_session))
     endpoint = chat_session.assistant.endpoint
-    known = [{"key": each.key, "text": each.text} for each in active]
     room = room_for_data(endpoint, prompts.PREFERENCES, ANSWER_TOKENS)
+    known = _known(active, room // 2, endpoint.encoding)
     room -= count_text(str(known), endpoint.encoding)
     limit = max(min(settings.CHAT_SUMMARY_CHUNK_TOKENS, room), LEAST_ROOM)
     said, told = _messages(chat_session, limit)
@@ -121,6 +122,18 @@ def _prepare(claim: Claim) -> Job | None:
         form=prompts.PREFERENCES_FORM,
     )
     return Job(chat_session, said, active, question)
+
+
+def _known(active: Sequence[PreferenceText], limit: int, encoding: str) -> list[dict[str, str]]:
+    """What is active as it is told, cut, the newest first: as many as about `limit` tokens hold."""
+    told: list[dict[str, str]] = []
+    for each in active:
+        entry = {"key": each.key, "text": each.text[:KNOWN_LENGTH]}
+        limit -= count_text(str(entry), encoding)
+        if limit < 0:
+            break
+        told.append(entry)
+    return told
 
 
 def _messages(
@@ -210,16 +223,25 @@ def _confidence(value: Any) -> float | None:
 def _save(job: Job, found: Sequence[Candidate]) -> list[UserPreference] | None:
     """Write what is new, and how far was searched, in one step; None: it may not be written."""
     with transaction.atomic():
-        if not lock(job.chat_session, extracted_through=job.said[-1].seq):
+        if not lock(job.chat_session):
             return None
         chat_session = session_of(job.chat_session.pk)
-        if chat_session is None or not _may_write(chat_session):
-            transaction.set_rollback(True)
+        if chat_session is None or not _may_write(chat_session) or not _stands(job, chat_session):
             return None
+        row = ChatSession.objects.filter(pk=chat_session.pk)
+        row.update(extracted_through=job.said[-1].seq)
         dues.mark_session(Kind.PREFERENCES, chat_session.pk)  # the messages after these
         new = [each for each in found if not _was_taken(chat_session, each)]
         written = (_write(chat_session, each, job.active) for each in new)
         return [each for each in written if each is not None]
+
+
+def _stands(job: Job, chat_session: ChatSession) -> bool:
+    """Whether nobody else has searched these messages, and all of them are on the branch still."""
+    if chat_session.extracted_through != job.chat_session.extracted_through:
+        return False
+    seqs = [each.seq for each in job.said]
+    return Branch(chat_session.pk, after=0).rows.filter(seq__in=seqs).count() == len(seqs)
 
 
 def _was_taken(chat_session: ChatSession, found: Candidate) -> bool:

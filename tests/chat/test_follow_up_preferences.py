@@ -11,13 +11,24 @@ from django.conf import LazySettings
 
 from chat import dues, llm, retention, transfer
 from chat.follow_ups import prompts
-from chat.models import Assistant, ChatMessage, ChatSession, ModelEndpoint
+from chat.models import Assistant, ChatMessage, ChatSession, FollowUp, ModelEndpoint
 from memory import preferences
 from memory.messages import Message
 from memory.models import UserPreference
+from memory.tokens import count_text
 from tests import builders
 from tests.fakes import FakeEndpoint, Reply, answer, failure, tool_call
-from tests.follow_ups import Meanwhile, again, asked, asked_last, calls, due_rows, follow, saying
+from tests.follow_ups import (
+    Meanwhile,
+    again,
+    asked,
+    asked_last,
+    calls,
+    due_rows,
+    follow,
+    saying,
+    work_off,
+)
 from tests.orders import say, session_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -494,3 +505,77 @@ async def test_what_is_found_after_its_session_has_changed_is_not_written(
     assert await sync_to_async(rows)() == []
     assert [frame for frame in frames if frame["type"].startswith("preference")] == []
     assert not await ChatSession.objects.filter(extracted_through__gt=0).aexists()
+
+
+async def test_what_another_worker_has_searched_meanwhile_is_not_written_twice(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    """A worker that hung comes back after its claim was taken over, and calls it by another key."""
+    await sync_to_async(dues.mark_session)("preferences", chat_session.pk)
+    meanwhile = Meanwhile(fake_endpoint, found(key="programming", text="Uses Java"))
+    fake_endpoint.replies(found())
+
+    async def taken_over() -> None:
+        await FollowUp.objects.aupdate(claimed_by="", claimed_until=None)
+        await work_off()
+        await sync_to_async(builders.exchange)(chat_session, "And you?", "Fine.")
+        await extract(chat_session, fake_endpoint, NOTHING)
+
+    await meanwhile.do(taken_over)
+    assert await sync_to_async(rows)() == [("code language", "Code examples in Java", "proposed")]
+    assert await searched_through(chat_session) == 3
+
+
+async def test_what_was_edited_away_meanwhile_is_not_written(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await sync_to_async(dues.mark_session)("preferences", chat_session.pk)
+    meanwhile = Meanwhile(fake_endpoint, found())
+
+    def edit() -> None:
+        ChatMessage.objects.filter(chat_session=chat_session).update(is_on_path=False)
+        builders.exchange(chat_session, "Code examples in Rust, please.", "Fine.")
+
+    await meanwhile.do(lambda: sync_to_async(edit)())
+    assert await sync_to_async(rows)() == []
+    fake_endpoint.replies(NOTHING)
+    await again()
+    assert [each["seq"] for each in asked_last(fake_endpoint)["messages"]] == [3]
+
+
+async def test_many_long_preferences_leave_room_for_what_is_searched(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    def remembered() -> None:
+        for number in range(50):
+            builders.preference(chat_session.user, f"key {number}", f"{number} {'说明文字' * 450}")
+
+    await sync_to_async(remembered)()
+    await ModelEndpoint.objects.aupdate(context_window=8_192)
+    await extract(chat_session, fake_endpoint, found())
+    told = asked_last(fake_endpoint)
+    assert told["active"][0]["key"] == "key 49"
+    assert len(told["messages"]) == 1
+    content = fake_endpoint.requests[-1].body["messages"][-1]["content"]
+    assert count_text(content, "o200k_base") < 6_000
+    assert await UserPreference.objects.filter(status="proposed").acount() == 1
+
+
+async def test_an_earlier_wording_of_what_was_edited_does_not_come_back(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, settings: LazySettings
+) -> None:
+    """It would take the place of what its person wrote, and come back after a deletion."""
+    settings.CHAT_PREFERENCES_MODE = "auto"
+    ids = chat_session.tenant_id, chat_session.user_id
+
+    def edited() -> UserPreference:
+        row = builders.preference(chat_session.user, "code language", "Code examples in Java")
+        return preferences.edit(*ids, row.pk, "Code examples in Kotlin")
+
+    row = await sync_to_async(edited)()
+    await extract(chat_session, fake_endpoint, found())
+    assert [text for _, text, _ in await sync_to_async(rows)()] == ["Code examples in Kotlin"]
+    await sync_to_async(retention.forget_preference)(*ids, row.pk)
+    await ChatSession.objects.aupdate(extracted_through=0)
+    await extract(chat_session, fake_endpoint, found(key="programming", text="Likes Java"))
+    assert await sync_to_async(rows)() == []
