@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Max, QuerySet
+from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from memory.blocks import DigestText
@@ -155,11 +155,15 @@ def _of(tenant_id: int, user_id: int) -> QuerySet[UserDigest]:
 
 def _summaries(tenant_id: int, user_id: int) -> QuerySet[ConversationSummary]:
     """Those of the person's sessions that still have their memory."""
+    left_to_assistant = Q(
+        chat_session__memory_enabled=None, chat_session__assistant__memory_enabled=True
+    )
     return ConversationSummary.objects.filter(
+        Q(chat_session__memory_enabled=True) | left_to_assistant,
         chat_session__tenant=tenant_id,
         chat_session__user=user_id,
         chat_session__is_temporary=False,
-    ).exclude(chat_session__memory_enabled=False)
+    )
 
 
 def _newest(summaries: QuerySet[ConversationSummary]) -> tuple[Source, ...]:

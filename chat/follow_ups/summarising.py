@@ -24,6 +24,7 @@ from chat.follow_ups.branch import Branch, lock, session_of
 from chat.follow_ups.calls import Question, ask, room_for_data
 from chat.hops import hop
 from chat.models import ChatSession, FollowUp
+from chat.retention import copies
 from chat.turns import policies
 from memory import summaries
 from memory.history import MemoryPolicy, SessionState, rebuild
@@ -274,10 +275,12 @@ def delete(session_id: uuid.UUID) -> int:
     """Delete every version of a session; how many there were.
 
     The next request is sent what they stood for word for word, as far as it fits. Raises the
-    memory epoch, so that nothing that was made from them is saved.
+    memory epoch, so that nothing that was made from them is saved. A digest that was made of them
+    goes as well, and another is due.
     """
     with transaction.atomic():
         row = ChatSession.objects.filter(pk=session_id)
         if not row.update(memory_epoch=F("memory_epoch") + 1):
             return 0
+        copies.empty_digest(session_id)
         return summaries.drop(session_id)

@@ -17,7 +17,7 @@ from chat.follow_ups import prompts, summarising
 from chat.follow_ups.branch import Branch
 from chat.models import Assistant, ChatMessage, ChatSession, ModelEndpoint
 from chat.turns import branches
-from memory import summaries
+from memory import digests, summaries
 from memory.models import ConversationSummary
 from tests import builders
 from tests.fakes import FakeEndpoint, Reply, answer, failure, tool_call
@@ -482,6 +482,22 @@ async def test_deleting_brings_the_history_back_word_for_word(
     assert "Summary" not in str(contents)
     assert contents[1] == f"Question 1 {FILLER}"
     assert len(contents) == 10
+
+
+async def test_deleting_takes_the_digest_that_was_made_of_it_along(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await summarise(chat_session, fake_endpoint, saying(minutes(1, text="Wrong {}")))
+    owner = chat_session.tenant_id, chat_session.user_id
+
+    def digested() -> bool:
+        plan = digests.plan(*owner)
+        return plan is not None and digests.save(*owner, plan, "Something wrong.")
+
+    assert await sync_to_async(digested)()
+    await sync_to_async(summarising.delete)(chat_session.pk)
+    assert await sync_to_async(digests.of)(*owner) is None
+    assert "digest" in [kind for kind, *_ in await sync_to_async(due_rows)()]
 
 
 async def test_regenerating_makes_the_same_coverage_anew_from_the_history_alone(

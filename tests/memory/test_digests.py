@@ -71,12 +71,22 @@ def test_only_so_many_sessions_of_this_person_in_this_tenant_count(person: Any) 
     summary(person, chat_session=builders.chat_session(person, tenant=builders.tenant()))
     summary(person, chat_session=builders.chat_session(person, is_temporary=True))
     summary(person, chat_session=builders.chat_session(person, memory_enabled=False))
+    without = builders.assistant(memory_enabled=False)
+    summary(person, chat_session=builders.chat_session(person, assistant=without))
     assert digests.plan(*owner(person)) is None
     for number in range(digests.SOURCES + 3):
         summary(person, str(number))
     plan = digests.plan(*owner(person))
     assert plan is not None
     assert [each.text for each in plan.sources] == [str(n) for n in range(12, 2, -1)]
+
+
+def test_a_session_that_remembers_although_its_assistant_does_not_counts(person: Any) -> None:
+    without = builders.assistant(memory_enabled=False)
+    summary(
+        person, chat_session=builders.chat_session(person, assistant=without, memory_enabled=True)
+    )
+    assert digests.plan(*owner(person)) is not None
 
 
 def test_nothing_is_due_until_there_is_a_newer_summary(person: Any) -> None:
