@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from chat.models import ChatMessage, SearchEntry, Tenant
+from chat.models import ChatMessage, ChatSession, SearchEntry, Tenant
 from chat.search import embeddings, titles, without_engine
 from chat.search.engines import engine
 from chat.search.ranking import rank
@@ -139,10 +139,18 @@ def _loaded(scope: Scope, scores: dict[int, float]) -> list[Found]:
             seq=row.seq,
             role=row.message.role,
             at=row.message.created_at,
-            title=row.chat_session.title,
+            title=_title(scope, row.chat_session),
             text=row.message.content or "",
             score=score,
         )
         for entry, score in scores.items()
         if (row := by_id.get(entry)) is not None
     ]
+
+
+def _title(scope: Scope, chat_session: ChatSession) -> str:
+    """A model is told no title that nobody gave where memory was cleared: it may have been made of
+    what was said before that."""
+    was_given = chat_session.title_source == ChatSession.TitleSource.USER
+    is_hidden = scope.for_model and chat_session.memory_starts_after and not was_given
+    return "" if is_hidden else chat_session.title

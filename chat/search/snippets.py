@@ -25,13 +25,15 @@ class Piece:
     hit: bool
 
 
-def snippet(text: str, words: Collection[str]) -> list[Piece]:
+def snippet(text: str, words: Collection[str], length: int = LENGTH) -> list[Piece]:
     """The stretch of `text` with the most of `words`, the words marked; else its beginning.
+
+    It has about `length` characters.
 
     The pieces put together are a part of `text` as it stands, but for "…" where it was cut.
     """
     found = _joined(islice(places(text[:LOOKED_AT], words), MOST_PLACES))
-    start, end = _window(text, found)
+    start, end = _window(text, found, length)
     pieces = [Piece(CUT, hit=False)] if start else []
     at = start
     for first, last in found:
@@ -57,18 +59,18 @@ def _joined(found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _window(text: str, found: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Where to cut: the LENGTH characters that hold the most places."""
+def _window(text: str, found: Sequence[tuple[int, int]], length: int) -> tuple[int, int]:
+    """Where to cut: the `length` characters that hold the most places."""
     best, most = 0, 0
     last = 0
     for first, (start, _) in enumerate(found):
-        while last < len(found) and found[last][0] < start + LENGTH - BEFORE:
+        while last < len(found) and found[last][0] < start + length - BEFORE:
             last += 1
         if last - first > most:
             best, most = start, last - first
     start = _boundary(text, max(0, best - BEFORE), best)
     return start, _boundary(
-        text, min(len(text), start + LENGTH), min(len(text), start + 2 * LENGTH)
+        text, min(len(text), start + length), min(len(text), start + 2 * length)
     )
 
 

@@ -10,7 +10,9 @@ from django.urls import reverse
 from chat.hops import hop
 from chat.search import messages
 from chat.search.messages import Found
+from chat.search.snippets import snippet
 from chat.turns.tools import Caller, Result, Source, Tool
+from memory.words import question_tokens
 
 MOST = 10
 USUAL = 5
@@ -34,18 +36,19 @@ async def search_history(caller: Caller, arguments: Mapping[str, Any]) -> Result
         for_model=True,
     )
     earlier = [each for each in found if not _is_this_turns(each, caller)]
-    return _told(earlier[:limit])
+    return _told(earlier[:limit], question_tokens(arguments["words"]))
 
 
 def _is_this_turns(found: Found, caller: Caller) -> bool:
     return found.session_id == caller.session_id and found.seq >= caller.input_seq
 
 
-def _told(found: Sequence[Found]) -> Result:
+def _told(found: Sequence[Found], asked: Sequence[str]) -> Result:
     if not found:
         return Result(NOTHING)
     lines = [
-        f"[{each.at:%Y-%m-%d} · {each.role} · {_where(each)}]\n{_cut(each.text)}" for each in found
+        f"[{each.at:%Y-%m-%d} · {each.role} · {_where(each)}]\n{_cut(each.text, asked)}"
+        for each in found
     ]
     sources = tuple(Source(each.session_id, each.seq) for each in found)
     return Result("\n\n".join([HEADER, *lines]), sources=sources)
@@ -57,8 +60,11 @@ def _where(found: Found) -> str:
     return f"{found.title or 'untitled'}, message {found.seq}, at {address}#{found.seq}"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+def _cut(text: str, asked: Sequence[str]) -> str:
+    """Of a long message the part with the most of what was asked for."""
+    if len(text) <= SHOWN:
+        return text
+    return "".join(piece.text for piece in snippet(text, asked, SHOWN))
 
 
 SEARCH_HISTORY = Tool(

@@ -180,6 +180,42 @@ async def test_nothing_from_before_the_forget_line_is_found(
     )
 
 
+@pytest.mark.parametrize(
+    ("source", "told"), [("auto", "untitled"), ("model", "untitled"), ("user", "Falkenhafen")]
+)
+async def test_a_title_from_before_the_forget_line_is_not_told_unless_somebody_gave_it(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, source: str, told: str
+) -> None:
+    def earlier() -> None:
+        made = another(chat_session, title="Falkenhafen", title_source=source)
+        builders.exchange(made, "The code word is Falkenhafen.", "Noted.")
+        retention.clear_memory(made.pk)
+        builders.exchange(made, "My dog is called Biscuit.", "Noted.")
+        index(made)
+
+    await sync_to_async(earlier)()
+    result = await call(chat_session, fake_endpoint, "search_history", words="dog Biscuit")
+    assert "My dog is called Biscuit." in (result.content or "")
+    assert f"user · {told}, message 3" in (result.content or "")
+
+
+async def test_of_a_long_message_the_part_is_told_that_was_asked_for(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    def earlier() -> None:
+        made = another(chat_session)
+        text = f"{'lorem ipsum ' * 400}港口叫青云。The marina is Falkenhafen.{' dolor sit' * 400}"
+        builders.exchange(made, text, "Noted.")
+        index(made)
+
+    await sync_to_async(earlier)()
+    result = await call(chat_session, fake_endpoint, "search_history", words="marina 青云", limit=1)
+    told = (result.content or "").partition("]\n")[2]
+    assert "港口叫青云。The marina is Falkenhafen." in told
+    assert (told[0], told[-1]) == ("…", "…")
+    assert len(told) < history.SHOWN + 30
+
+
 async def test_a_whole_number_with_a_point_is_a_limit_too(
     chat_session: ChatSession, fake_endpoint: FakeEndpoint
 ) -> None:
