@@ -99,8 +99,9 @@ def draw_line(session_id: uuid.UUID, unwanted: set[int], by: Actor) -> tuple[int
         memory_epoch=F("memory_epoch") + 1,
     )
     chat_session = ChatSession.objects.get(pk=session_id)
-    taken = drop_memory(session_id) + delete_preferences_from(chat_session, unwanted)
+    taken = drop_memory(session_id)
     receipts.follow(taken.pending)
+    delete_preferences_from(chat_session, unwanted, by)
     note("memory.clear", session_id, by)
     line = chat_session.memory_starts_after
     frame = {"type": "memory.cleared", "session": str(session_id), "memory_starts_after": line}
@@ -116,15 +117,17 @@ def drop_memory(session_id: uuid.UUID) -> Gone:
     return taken + Gone(pending=pending) + copies.empty_digest(session_id)
 
 
-def delete_preferences_from(chat_session: ChatSession, unwanted: set[int]) -> Gone:
-    """Delete preferences with their source, and what they had replaced that came from it too; what
-    came from elsewhere is offered again."""
+def delete_preferences_from(chat_session: ChatSession, unwanted: set[int], by: Actor) -> None:
+    """Delete preferences with their source, and what they had replaced that came from it too, each
+    with a receipt; what came from elsewhere is offered again."""
     owner = chat_session.tenant_id, chat_session.user_id
     wanted = preferences_from(chat_session).filter(pk__in=unwanted).values_list("pk", flat=True)
     ids = {older for each in wanted for older in preferences.with_superseded(*owner, each)}
     rows = UserPreference.objects.filter(pk__in=ids, source_session=chat_session).order_by("pk")
-    oldest_first = list(rows.values_list("pk", flat=True))
-    return sum((drop_preference(*owner, each, offer_older=True) for each in oldest_first), Gone())
+    for each in list(rows.values_list("pk", flat=True)):  # the oldest first
+        taken = drop_preference(*owner, each, offer_older=True)
+        subject = Subject(Kind.PREFERENCE, each, chat_session.user_id, chat_session.tenant_id)
+        receipts.write(subject, taken, by)
 
 
 # --- Everything that is remembered of a person ----------------------------------------------------
@@ -178,8 +181,13 @@ def forget_digest(
     with transaction.atomic():
         taken = drop_digest(tenant_id, user_id)
         note_about("digest.delete", "user", str(user_id), acts)
-        subject = Subject(Kind.MEMORY, f"digest:{tenant_id}:{user_id}", user_id, tenant_id)
+        subject = Subject(Kind.MEMORY, digest_id(tenant_id, user_id), user_id, tenant_id)
         return receipts.write(subject, taken, acts)
+
+
+def digest_id(tenant_id: int, user_id: int) -> str:
+    """By what a receipt names a digest: there is one for each person in a tenant."""
+    return f"digest:{tenant_id}:{user_id}"
 
 
 def drop_digest(tenant_id: int, user_id: int) -> Gone:

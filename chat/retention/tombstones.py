@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from chat import leases
 from chat.models import ChatMessage, ChatSession, DeletionReceipt, SessionTombstone
 from chat.retention.deletion import forget_session
-from chat.retention.forgetting import forget_digest
+from chat.retention.forgetting import digest_id, forget_digest
 from chat.retention.pairs import NoSuchMessage, forget_pair
 from chat.retention.people import forget_user
 from chat.retention.preferences import forget_preference
@@ -84,17 +84,23 @@ def replay(deletions: Iterable[Deleted]) -> Counter[str]:
 
     Only what was there before its deletion counts, so a newer row under the same number stays.
     """
-    known: dict[str, dict[str, Deleted]] = {}
+    known: dict[str, Known] = {}
     for each in deletions:
-        known.setdefault(each.kind, {})[each.subject] = each
-    return Counter(
+        of_kind = known.setdefault(each.kind, {})
+        of_kind.setdefault(each.subject, {})[each.tenant] = each
+    counts = Counter(
         {
             kind: sum(map(forget, list(_found(known.get(kind, {}), kind, rows, made))))
             for kind, rows, made, forget in _kinds()
         }
     )
+    counts[Kind.MEMORY] += _forget_digests(known.get(Kind.MEMORY, {}))
+    return counts
 
 
+Known = dict[str, dict[int | None, Deleted]]
+"""Deletions of one kind by their subject, the newest of each tenant: a person may have what is
+remembered forgotten in one after the other."""
 Forget = Callable[[tuple[Any, Deleted]], bool]
 
 
@@ -111,16 +117,16 @@ def _kinds() -> list[tuple[str, QuerySet[Any], str, Forget]]:
 
 
 def _found(
-    known: dict[str, Deleted], kind: str, rows: QuerySet[Any], made: str
+    known: Known, kind: str, rows: QuerySet[Any], made: str
 ) -> Iterator[tuple[Any, Deleted]]:
     """Ids of rows that were deleted once, each with its deletion."""
     if not known:
         return
     for pk, *at in rows.order_by("pk").values_list("pk", *([made] if made else [])).iterator():
         subject = str(pk) if kind == Kind.SESSION else subject_hash(kind, pk)
-        deleted = known.get(subject)
-        if deleted is not None and (not at or at[0] <= deleted.at):
-            yield pk, deleted
+        for deleted in known.get(subject, {}).values():
+            if not at or at[0] <= deleted.at:
+                yield pk, deleted
 
 
 def _forget_user(found: tuple[Any, Deleted]) -> bool:
@@ -142,6 +148,19 @@ def _forget_remembered(found: tuple[Any, Deleted]) -> bool:
     for digest in made:
         forget_digest(digest.tenant_id, pk, reason=REASON)
     return any(gone) or bool(made)
+
+
+def _forget_digests(known: Known) -> int:
+    """Digests that were deleted by themselves: how many were there again."""
+    count = 0
+    for row in list(UserDigest.objects.exclude(text="")) if known else []:
+        owner = row.tenant_id, row.user_id
+        subject = subject_hash(Kind.MEMORY, digest_id(*owner))
+        for deleted in known.get(subject, {}).values():
+            if row.updated_at <= deleted.at:
+                forget_digest(*owner, reason=REASON)
+                count += 1
+    return count
 
 
 def _forget_session(found: tuple[Any, Deleted]) -> bool:

@@ -28,7 +28,7 @@ from chat.models import (
     ModelCall,
     SessionTombstone,
 )
-from chat.retention import idle_sessions
+from chat.retention import idle_sessions, receipts
 from chat.retention.places import SESSION_PLACES, Removed
 from memory import preferences
 from memory.models import MemorySnapshot, UserPreference
@@ -434,6 +434,13 @@ def test_preferences_of_the_session_stay_unless_they_are_named() -> None:
     cleared = retention.clear_memory(chat_session.pk, delete_preferences=[unwanted.pk])
     assert cleared.preferences == 1
     assert UserPreference.objects.get().pk == kept.pk
+    receipt = DeletionReceipt.objects.get()
+    subject = receipts.subject_hash("preference", unwanted.pk)
+    assert (receipt.kind, receipt.subject, receipt.counts) == (
+        "preference",
+        subject,
+        {"preferences": 1},
+    )
 
 
 @pytest.mark.parametrize("whose", ["another session of the same person", "somebody else"])
