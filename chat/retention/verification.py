@@ -32,6 +32,8 @@ from chat.retention.needles import Needles
 CHUNK = 1 << 20  # bytes of a file that are looked at together
 FEW_ROWS = 200  # fetched at once
 SHOWN_ROWS = 5  # of a place, by their ids
+MOST_PATTERNS = 200  # of one statement: SQLite takes less than a thousand
+LONGEST_PATTERN = 1_000  # characters; what begins like a text is then compared as a whole
 # Names of code, not of people; account names such as "admin" are words in them.
 OF_CODE = {"auth_permission", "django_content_type", "django_migrations"}
 WITHOUT_WORDS = re.compile(r"\w*(Integer|Auto|Boolean|Date|Time|DateTime|Decimal|Float)Field")
@@ -137,18 +139,26 @@ def may_hold(table: str, column: str, candidates: Collection[str]) -> Iterator[t
 
     Whatever the capitals, as far as the database knows them; "" where a table has no key.
     """
-    text = as_text(column)
-    like = "ILIKE" if connection.vendor == "postgresql" else "LIKE"
-    condition = " OR ".join([f"{text} {like} %s ESCAPE '!'"] * len(candidates))
     with connection.cursor() as cursor:
         key = connection.introspection.get_primary_key_column(cursor, table)
-        named = as_text(key) if key else "''"
-        cursor.execute(
-            f"SELECT {named}, {text} FROM {connection.ops.quote_name(table)} WHERE {condition}",
-            [f"%{escaped(each)}%" for each in candidates],
-        )
-        while rows := cursor.fetchmany(FEW_ROWS):
-            yield from (row for row in rows if isinstance(row[1], str))
+    named, text = as_text(key) if key else "''", as_text(column)
+    like = "ILIKE" if connection.vendor == "postgresql" else "LIKE"
+    patterns = [f"%{escaped(each[:LONGEST_PATTERN])}%" for each in candidates]
+    told = set[int]()  # by earlier statements
+    for start in range(0, len(patterns), MOST_PATTERNS):
+        batch = patterns[start : start + MOST_PATTERNS]
+        condition = " OR ".join([f"{text} {like} %s ESCAPE '!'"] * len(batch))
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT {named}, {text} FROM {connection.ops.quote_name(table)} WHERE {condition}",
+                batch,
+            )
+            found = list[int]()
+            while rows := cursor.fetchmany(FEW_ROWS):
+                texts = [row for row in rows if isinstance(row[1], str) and hash(row) not in told]
+                found += map(hash, texts)
+                yield from texts
+            told.update(found)
 
 
 def as_text(column: str) -> str:

@@ -29,8 +29,9 @@ from chat.models import (
 )
 from chat.retention import removals, verification
 from chat.retention.verification import Findings, Needles
+from memory import digests
 from memory.blocks import PreferenceText, preference_block
-from memory.models import UserPreference
+from memory.models import UserDigest, UserPreference
 from tests import builders
 from tests.planting import WORD, Planted, places, plant, plant_account, plant_temporary
 
@@ -188,6 +189,31 @@ def test_an_unknown_name_and_a_search_without_verify_are_refused() -> None:
     builders.user("alice")
     with pytest.raises(CommandError, match="give both"):
         run("forget_user", "alice", "--yes", "--search", "x")
+
+
+@pytest.mark.parametrize("options", [["--keep-account"], ["--search", ""], ["--search", "x", ""]])
+def test_a_search_for_nothing_is_refused_before_anything_is_deleted(
+    alice: Planted, options: list[str]
+) -> None:
+    with pytest.raises(CommandError, match=r"nothing to look for|empty text"):
+        run("forget_user", "alice", "--yes", "--verify", *options)
+    assert ChatSession.objects.count() == 2
+
+
+def test_many_texts_and_long_ones_are_searched_for() -> None:
+    """SQLite refuses an expression of a thousand parts, and a pattern of 50,000 bytes."""
+    long = "长" * 30_000
+    note = builders.message(builders.chat_session(), content=f"Before {long} after 青云-7“x”")
+    findings = Findings()
+    texts = [long, *(f"青云-{number}“x”" for number in range(300))]
+    verification.search_tables(Needles(texts), findings)
+    assert findings.rows == {"chat_chatmessage.content": [note.pk.hex]} or findings.rows == {
+        "chat_chatmessage.content": [str(note.pk)]
+    }
+    assert findings.found["chat_chatmessage.content"] == 1
+    findings = Findings()
+    verification.search_tables(Needles([f"{long}!"]), findings)
+    assert not findings.found
 
 
 def test_an_open_receipt_is_said_to_be_open(
@@ -356,6 +382,58 @@ def test_what_a_restored_backup_brings_back_is_deleted_again(
     assert not UserPreference.objects.exists()
     again = run("tombstones", "--replay", file)
     assert again.count(": 0\n") == 5
+
+
+def put_back(row: Any, made: str) -> None:
+    """A row as it was, under its number and with its time."""
+    at = getattr(row, made)
+    type(row).objects.filter(pk=row.pk).delete()
+    type(row).objects.bulk_create([row])
+    type(row).objects.filter(pk=row.pk).update(**{made: at})
+
+
+def test_what_was_forgotten_in_two_tenants_is_forgotten_in_both_again(tmp_path: Path) -> None:
+    file = tmp_path / "tombstones.jsonl"
+    tenants = [builders.tenant("one"), builders.tenant("two")]
+    person = builders.user("alice", tenants=tenants)
+    rows = [builders.preference(person, tenant=each) for each in tenants]
+    for each in tenants:
+        retention.forget_memory(each.pk, person.pk)
+    run("tombstones", "--export", file)
+    for row in rows:
+        put_back(row, "created_at")
+    assert "Deleted again, memory: 2\n" in run("tombstones", "--replay", file)
+    assert not UserPreference.objects.exists()
+
+
+def test_a_digest_that_was_deleted_by_itself_is_deleted_again_and_a_newer_one_stays(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "tombstones.jsonl"
+    owner = builders.tenant("default").pk, builders.user("alice").pk
+    old = digests.edit(*owner, "Alice builds boats.")
+    theirs = digests.edit(owner[0], builders.user("bob").pk, "Bob bakes.")
+    retention.forget_digest(*owner)
+    run("tombstones", "--export", file)
+    put_back(old, "updated_at")
+    assert "Deleted again, memory: 1\n" in run("tombstones", "--replay", file)
+    assert [each.text for each in UserDigest.objects.exclude(text="")] == [theirs.text]
+    digests.edit(*owner, "Alice bakes too.")
+    assert "Deleted again, memory: 0\n" in run("tombstones", "--replay", file)
+
+
+def test_a_preference_that_was_deleted_when_memory_was_cleared_is_deleted_again(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "tombstones.jsonl"
+    chat_session = builders.chat_session()
+    builders.exchange(chat_session)
+    row = builders.preference(chat_session.user, source_session=chat_session, source_seq=1)
+    retention.clear_memory(chat_session.pk, delete_preferences=[row.pk])
+    run("tombstones", "--export", file)
+    put_back(row, "created_at")
+    assert "Deleted again, preference: 1\n" in run("tombstones", "--replay", file)
+    assert not UserPreference.objects.exists()
 
 
 def test_a_newer_row_under_an_old_number_stays(tmp_path: Path) -> None:

@@ -55,6 +55,13 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user {options['user']!r}.")
         if options["search"] and not options["verify"]:
             raise CommandError("--search says what --verify looks for; give both.")
+        if not all(options["search"]):
+            raise CommandError("--search has an empty text, which is everywhere; leave it out.")
+        if options["verify"] and options["keep_account"] and not options["search"]:
+            raise CommandError(
+                "With --keep-account the names stay, so --verify has nothing to look for; say with"
+                " --search what should be gone."
+            )
         if options["interactive"]:
             self.confirm(user, keeps_account=options["keep_account"])
         person = Person.of(user)
