@@ -198,8 +198,14 @@ def offered_again(alice: Planted) -> UserPreference:
     owner, row = (alice.session.tenant_id, alice.user.pk), alice.preference
     part = ContextPart.objects.create(chat_session=alice.quoting, text=f"Is called {WORD}")
     DerivedText.objects.create(chat_session=alice.quoting, part=part, source_preference=row.pk)
-    said = {"origin": "chat", "source_session": alice.session.pk}
-    newer = preferences.remember(*owner, row.scope, row.key, "Is called Ines.", **said)
+    newer = preferences.remember(
+        *owner,
+        row.scope,
+        row.key,
+        "Is called Ines.",
+        origin="chat",
+        source_session=alice.session.pk,
+    )
     retention.forget_preference(*owner, newer.pk, offer_older=True)
     row.refresh_from_db()
     assert row.status == "proposed"
