@@ -38,6 +38,11 @@ OBJECT_TYPES = (
     "feedback",
     "document",
     "user",
+    "export",
+    "tag",
+    "assistant",
+    "endpoint",
+    "tenant",
 )
 
 

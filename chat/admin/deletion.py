@@ -23,6 +23,9 @@ from chat.admin.lists import COUNTED, counted
 class CountedDeletion(admin.ModelAdmin):
     """`refusal` says why not, or nothing; `goes_along` counts what would leave with the row."""
 
+    object_type = ""
+    """What the audit trail calls such a row; "" is the name of its model."""
+
     def refusal(self, obj: Any) -> str:
         return ""
 
@@ -59,7 +62,7 @@ class CountedDeletion(admin.ModelAdmin):
         return TemplateResponse(request, "admin/delete_counted.html", context)
 
     def carry_out(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        name, kind, pk = str(obj), str(self.opts.model_name), obj.pk
+        name, kind, pk = str(obj), self.object_type or str(self.opts.model_name), obj.pk
         self.log_deletions(request, self.model._default_manager.filter(pk=pk))
         self.delete_model(request, obj)
         audit.note(request, f"{kind}.delete", kind, pk)

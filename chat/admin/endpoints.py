@@ -56,6 +56,7 @@ def tools_field(assistant: Assistant | None) -> forms.MultipleChoiceField:
 class ModelEndpointAdmin(TestCallPage, CountedDeletion, ChatAdmin):
     """An endpoint receives the conversations of every tenant: superusers alone change one."""
 
+    object_type = "endpoint"
     list_display = [
         "name",
         "model",

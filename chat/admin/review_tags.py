@@ -45,6 +45,7 @@ class TagNameForm(forms.ModelForm):
 
 @admin.register(ReviewTag)
 class ReviewTagAdmin(CountedDeletion, ChatAdmin):
+    object_type = "tag"
     tenant_path = "tenant"
     form = TagNameForm
     list_display = ["name", "slug", "tenant", "sessions_column"]

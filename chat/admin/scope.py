@@ -59,14 +59,6 @@ class SuperusersOnly(Scoped):
         return bool(request.user.is_superuser) and super().has_add_permission(request)
 
 
-def for_superusers_only(site: admin.AdminSite, app_label: str) -> None:
-    """Register what another application registered once more, for superusers alone."""
-    for model, page in list(site._registry.items()):
-        if model._meta.app_label == app_label:
-            site.unregister(model)
-            site.register(model, type(type(page).__name__, (SuperusersOnly, type(page)), {}))
-
-
 def staff_users(rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
     """Out of `rows`, the people of the tenants that `user` sees; all for superusers."""
     if user.is_superuser:

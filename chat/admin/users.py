@@ -9,20 +9,20 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
+from chat import retention
+from chat.access import address_of
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import CappedPaginator, count_of, counted
-from chat.admin.scope import Scoped, SuperusersOnly, for_superusers_only, staff_users
+from chat.admin.scope import Scoped, SuperusersOnly, staff_users
+from chat.models import ExportJob
 from memory.text import clean
 
 POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
-
-
-for_superusers_only(admin.site, "axes")  # names and addresses of whoever tried to sign in
 
 
 @admin.register(Group)
@@ -58,8 +58,10 @@ class PersonAdmin(CountedDeletion, Scoped, UserAdmin):
         return names if request.user.is_superuser else [*names, *POWERS]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        is_above = obj is not None and obj.is_superuser and not request.user.is_superuser
-        return super().has_change_permission(request, obj) and not is_above
+        return super().has_change_permission(request, obj) and not _is_above(obj, request.user)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and not _is_above(obj, request.user)
 
     def refusal(self, obj: User) -> str:
         number = counted(obj.chat_sessions.all())
@@ -77,4 +79,19 @@ class PersonAdmin(CountedDeletion, Scoped, UserAdmin):
             ("feedback", obj.chat_feedback.all()),
             ("saved filters", obj.saved_filters.all()),
             ("entries of the admin's own log", LogEntry.objects.filter(user=obj)),
+            (
+                "finished exports of everybody, since their rows name people",
+                ExportJob.objects.filter(status=ExportJob.Status.DONE),
+            ),
         ]
+
+    def carry_out(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        """With every row that names them, as `manage.py forget_user` does: nothing is logged that
+        would name them again."""
+        name, pk = str(obj), obj.pk
+        retention.forget_user(pk, actor=request.user, ip=address_of(request))
+        return self.response_delete(request, name, pk)
+
+
+def _is_above(obj: Any, user: Any) -> bool:
+    return obj is not None and obj.is_superuser and not user.is_superuser

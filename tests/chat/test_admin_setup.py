@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from axes.models import AccessLog
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from chat.admin import tenants
-from chat.models import Assistant, AuditEvent, Membership, ModelEndpoint, Tenant
+from chat.models import (
+    Assistant,
+    AuditEvent,
+    DeletionReceipt,
+    Membership,
+    ModelEndpoint,
+    ReviewTag,
+    Tenant,
+)
 from tests import builders
 from tests.chat.admin_site import list_url, page_url, signed_in, text_of, viewer
 
@@ -80,7 +90,7 @@ def test_an_endpoint_in_use_is_not_deleted(client: Client) -> None:
     unused = builders.endpoint()
     client.post(delete_url(unused), {"post": "yes"})
     assert not ModelEndpoint.objects.filter(pk=unused.pk).exists()
-    assert AuditEvent.objects.filter(action="modelendpoint.delete").count() == 1
+    assert AuditEvent.objects.filter(action="endpoint.delete").count() == 1
 
 
 # --- Assistants -----------------------------------------------------------------------------------
@@ -218,12 +228,35 @@ def test_a_person_without_sessions_is_deleted_after_a_count(client: Client) -> N
         "feedback": "0",
         "entries of the admin's own log": "0",
         "saved filters": "0",
+        "finished exports of everybody, since their rows name people": "0",
     }
     assert "Answer in English." not in text_of(response)
     assert client.post(delete_url(alice), {"post": "yes"}).status_code == 302
     assert not get_user_model().objects.filter(pk=alice.pk).exists()
-    event = AuditEvent.objects.get(action="user.delete")
-    assert event.object_id == str(alice.pk) or event.object_id.isdigit()
+    assert AuditEvent.objects.get().action == "user.forget"
+    assert DeletionReceipt.objects.get().counts["preferences"] == 3
+
+
+def test_a_person_who_is_deleted_is_named_nowhere(client: Client) -> None:
+    alice = builders.user("alice-to-forget")
+    client.post(page_url(alice), {"username": "alice-to-forget", "first_name": "A"})
+    AccessLog.objects.create(username="alice-to-forget", path_info="/", http_accept="")
+    AuditEvent.objects.create(action="session.list", filter={"person": "alice-to-forget"})
+    assert client.post(delete_url(alice), {"post": "yes"}).status_code == 302
+    named = [
+        *LogEntry.objects.filter(object_repr__contains="alice"),
+        *AccessLog.objects.filter(username__contains="alice"),
+        *AuditEvent.objects.filter(filter={"person": "alice-to-forget"}),
+    ]
+    assert named == []
+
+
+def test_staff_who_delete_people_delete_no_superuser() -> None:
+    root, person = builders.superuser("root"), builders.user("person")
+    staff = signed_in(viewer("auth.delete_user"))
+    assert staff.get(delete_url(person)).status_code == 200
+    assert staff.post(delete_url(root), {"post": "yes"}).status_code == 403
+    assert get_user_model().objects.filter(pk=root.pk).exists()
 
 
 def test_deleting_a_person_needs_the_permission() -> None:
@@ -266,3 +299,12 @@ def test_events_are_found_by_object_action_actor_and_day(client: Client) -> None
     ):
         assert found(**asked) == [read], asked
     assert found(at_through="2020-01-01") == []
+
+
+def test_what_was_done_to_any_kind_of_row_is_found_by_its_id(client: Client) -> None:
+    tenant = builders.tenant("acme")
+    tag = ReviewTag.objects.create(tenant=tenant, slug="old", name="old")
+    client.post(page_url(tag), {"name": "new"})
+    client.post(delete_url(tag), {"post": "yes"})
+    found = client.get(list_url(AuditEvent), {"q": str(tag.pk)}).context["cl"].result_list
+    assert {"tag.change", "tag.delete"} <= {each.action for each in found}
