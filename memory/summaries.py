@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import uuid
+from bisect import bisect, bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -148,9 +150,14 @@ def drop(session_id: uuid.UUID) -> int:
     return _of(session_id).delete()[0]
 
 
-def drop_covering(session_id: uuid.UUID, seq: int) -> int:
-    """Delete every version that holds words of the message at `seq`, or may; how many."""
-    return _of(session_id).filter(covers_from__lte=seq, covers_through__gte=seq).delete()[0]
+def drop_covering(session_id: uuid.UUID, seqs: Collection[int]) -> int:
+    """Delete every version that holds words of a message at one of `seqs`, or may; how many."""
+    ordered = sorted(seqs)
+    versions = _of(session_id).values_list("pk", "covers_from", "covers_through")
+    covering = [
+        pk for pk, first, last in versions if bisect_left(ordered, first) < bisect(ordered, last)
+    ]
+    return _of(session_id).filter(pk__in=covering).delete()[0]
 
 
 def _of(session_id: uuid.UUID) -> QuerySet[ConversationSummary]:

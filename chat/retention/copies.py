@@ -114,7 +114,7 @@ def forget_in_memory(session_id: uuid.UUID, messages: dict[uuid.UUID, int]) -> G
     ChatSession.objects.filter(pk=session_id).update(memory_epoch=F("memory_epoch") + 1)
     snapshot, pending = removals.drop_snapshot(session_id)
     drop_errors(Q(chat_session=session_id))
-    covering = sum(summaries.drop_covering(session_id, seq) for seq in messages.values())
+    covering = summaries.drop_covering(session_id, list(messages.values()))
     digest = empty_digest(session_id) if covering else Gone()
     taken = gone(snapshots=snapshot, summaries=covering)
     return taken + Gone(pending=pending) + digest + drop_sent(session_id, messages)

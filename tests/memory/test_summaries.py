@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass, replace
 
 import pytest
+from pytest_django import DjangoAssertNumQueries
 
 from chat.models import ChatSession
 from memory import summaries
@@ -89,12 +90,13 @@ def test_a_version_is_stored_only_while_all_that_it_was_made_from_stands(
 
 
 def test_versions_that_hold_words_of_a_message_are_dropped_with_it(
-    chat_session: ChatSession,
+    chat_session: ChatSession, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number, through in enumerate((4, 8, 12)):
         summaries.save(chat_session.pk, made(through, number), EVERYTHING)
-    assert summaries.drop_covering(chat_session.pk, 20) == 0
-    assert summaries.drop_covering(chat_session.pk, 6) == 2
+    assert summaries.drop_covering(chat_session.pk, [0, 20]) == 0
+    with django_assert_num_queries(2):
+        assert summaries.drop_covering(chat_session.pk, [6, 0, 20]) == 2
     assert in_use(chat_session) == 1
     assert summaries.drop(chat_session.pk) == 1
     assert in_use(chat_session) == 0
