@@ -39,6 +39,7 @@ NO_SEARCH = (
     "What a search finds depends on what else there is, and would change while it is deleted. Use"
     " the filters instead, or tick the sessions."
 )
+NO_FILTER = "Filter the list first: what the address asks for leaves out no session."
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,16 @@ class DeleteMatching(admin.ModelAdmin):
         """The filter of the list; "" for the whole of it."""
         return export_selections.filter_of(request, "chatsession")["query"]
 
+    def is_narrowed(self, request: HttpRequest, rows: QuerySet[ChatSession]) -> bool:
+        """Whether the filter is one: a value that it does not know leaves the whole list."""
+        whole = self.get_queryset(request)
+        return len(rows.query.where.children) > len(whole.query.where.children)
+
     def delete_matching_view(self, request: HttpRequest) -> HttpResponse:
         if not (self.has_view_permission(request) and self.has_erase_permission(request)):
             raise PermissionDenied
         if request.GET.get(SEARCH_VAR):
             self.message_user(request, NO_SEARCH, messages.ERROR)
-            return self.to_list(request)
-        if not self.asked(request):
-            self.message_user(request, "Filter the list first.", messages.ERROR)
             return self.to_list(request)
         try:
             rows = export_selections.listed(request, export_selections.source_of("chatsession"))
@@ -100,11 +103,16 @@ class DeleteMatching(admin.ModelAdmin):
             return unknown_filter(self, request)
         except IncorrectLookupParameters:
             return self.to_list(request, with_filter=False)
+        if not self.is_narrowed(request, rows):
+            self.message_user(request, NO_FILTER, messages.ERROR)
+            return self.to_list(request, with_filter=False)
         going = _sent(request)
         if going is None:
             return self.ask_for_all(request, rows)
         if request.POST.get("typed", "").strip() != going.confirmation:
             return self.ask_for_all(request, rows, wrong="The number was not typed as it is here.")
+        if reasons.is_demanded() and not reasons.given(request):
+            return self.ask_for_all(request, rows, wrong="Say why.")
         if going.is_begin and counted(_left(rows, going.until)) != going.total:
             return self.ask_for_all(request, rows, wrong="The list has changed meanwhile.")
         return self.go_on(request, rows, going)
@@ -126,6 +134,7 @@ class DeleteMatching(admin.ModelAdmin):
                 ("held, and not deleted", counted(rows.filter(is_held=True))),
             ],
             "wrong": wrong,
+            "needs_reason": reasons.is_demanded(),
             "is_too_much": total > COUNTED,
             "most": COUNTED,
         }

@@ -29,9 +29,14 @@ def given(request: HttpRequest) -> str:
     return one_line(request.POST.get("reason", ""))[:LENGTH]
 
 
+def is_demanded() -> bool:
+    """Whether whoever may read has to say why; what is deleted then is not deleted silently."""
+    return bool(settings.CHAT_READ_REASON_REQUIRED)
+
+
 def is_missing(user: Any, session_id: uuid.UUID | None) -> bool:
     """Whether `user` has to say why before a text of the session is shown."""
-    if session_id is None or not settings.CHAT_READ_REASON_REQUIRED or not may_read_content(user):
+    if session_id is None or not is_demanded() or not may_read_content(user):
         return False
     midnight = localtime().replace(hour=0, minute=0, second=0, microsecond=0)
     given = AuditEvent.objects.filter(

@@ -35,6 +35,11 @@ class Deed:
     done: str
     explained: str
     is_destructive: bool
+    always_says_why: bool = False
+
+    @property
+    def needs_reason(self) -> bool:
+        return self.always_says_why or (self.is_destructive and reasons.is_demanded())
 
 
 DELETE = Deed(
@@ -74,6 +79,7 @@ REDACT = Deed(
         " times and figures stay. A session in which an answer is running is left alone."
     ),
     is_destructive=True,
+    always_says_why=True,  # as the page of a single message does
 )
 
 
@@ -161,13 +167,17 @@ class SessionActions(admin.ModelAdmin):
         deed: Deed,
         do: Callable[[ChatSession, str], None],
     ) -> HttpResponse | None:
-        """Ask on a page of its own; when the count was typed, do it session by session."""
+        """Ask on a page of its own; when the count was typed, with a reason where one is needed,
+        do it session by session."""
         chosen = list(rows)
-        typed = request.POST.get("typed", "").strip()
-        if typed == str(len(chosen)):
-            self.carry_out(request, chosen, deed, do)
-            return None
-        return self.ask(request, rows, chosen, deed, was_wrong="typed" in request.POST)
+        if "typed" not in request.POST:
+            return self.ask(request, rows, chosen, deed)
+        if request.POST["typed"].strip() != str(len(chosen)):
+            return self.ask(request, rows, chosen, deed, wrong=f"Type exactly {len(chosen)}.")
+        if deed.needs_reason and not reasons.given(request):
+            return self.ask(request, rows, chosen, deed, wrong="Say why.")
+        self.carry_out(request, chosen, deed, do)
+        return None
 
     def ask(
         self,
@@ -176,7 +186,7 @@ class SessionActions(admin.ModelAdmin):
         chosen: list[ChatSession],
         deed: Deed,
         *,
-        was_wrong: bool,
+        wrong: str = "",
     ) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
@@ -185,7 +195,7 @@ class SessionActions(admin.ModelAdmin):
             "deed": deed,
             "chosen": chosen,
             "counts": self.counts(rows),
-            "was_wrong": was_wrong,
+            "wrong": wrong,
             "checkbox_name": ACTION_CHECKBOX_NAME,
             "reason": request.POST.get("reason", ""),
         }

@@ -179,9 +179,41 @@ def test_a_list_without_a_filter_is_not_deleted_and_one_with_an_unknown_filter_n
     whole = ADDRESS.partition("?")[0]
     for query in ("", "?p=2", "?o=1"):
         response = client.post(whole + query, {"typed": "2", "total": "2"}, follow=True)
-        assert said(response) == ["Filter the list first."]
+        assert said(response)[0].startswith("Filter the list first")
     assert client.post(whole + "?content__icontains=a").status_code == 400
     assert ChatSession.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?review=unheard-of",
+        "?state=",
+        "?person=%20",
+        "?tag=%00",
+        "?last_active_at_from=yesterday",
+        "?_popup=1",
+    ],
+)
+def test_a_filter_that_leaves_out_nothing_is_none(person: Any, query: str) -> None:
+    archived(2, tenant=builders.tenant("default"))
+    for somebody in (person, builders.superuser()):
+        client = signed_in(somebody)
+        for method in (client.get, client.post):
+            response = method(ADDRESS.partition("?")[0] + query, {}, follow=True)
+            assert said(response)[0].startswith("Filter the list first")
+        page = client.get(ADDRESS)
+        assert page.context["going"].total == 2
+
+
+def test_a_reason_is_wanted_where_reading_wants_one(client: Client, settings: Any) -> None:
+    settings.CHAT_READ_REASON_REQUIRED = True
+    archived(2)
+    page = client.post(ADDRESS, form_of(client.get(ADDRESS), reason=" \x00 "))
+    assert "Say why. Nothing was deleted." in text_of(page)
+    assert ChatSession.objects.count() == 2
+    go_through(client, reason="asked for")
+    assert not ChatSession.objects.exists()
 
 
 def test_a_list_of_held_sessions_alone_has_nothing_to_delete(client: Client) -> None:

@@ -102,6 +102,19 @@ def test_deleting_removes_everything_and_is_recorded(
     }
 
 
+def test_a_reason_is_wanted_where_reading_wants_one(
+    client: Client, sessions: list[ChatSession], settings: Any
+) -> None:
+    settings.CHAT_READ_REASON_REQUIRED = True
+    response = act(client, "delete_sessions", sessions, typed="2", reason=" \x00 ")
+    assert "Say why. Nothing was done." in text_of(response)
+    assert ChatSession.objects.count() == 2
+    act(client, "clear_memory", sessions, typed="2")
+    assert AuditEvent.objects.filter(action="memory.clear").count() == 2
+    act(client, "delete_sessions", sessions, typed="2", reason="asked for")
+    assert not ChatSession.objects.exists()
+
+
 def test_a_held_session_is_kept_and_named(client: Client, sessions: list[ChatSession]) -> None:
     held, other = sessions
     ChatSession.objects.filter(pk=held.pk).update(is_held=True)

@@ -182,5 +182,8 @@ def test_staff_redact_whole_sessions_after_typing_their_number(alice: Planted) -
     url = reverse("admin:chat_chatsession_changelist")
     assert "Redact all text" in client.post(url, data).content.decode()
     assert ChatMessage.objects.filter(redacted_at=None, chat_session=alice.session).count() == 4
+    page = client.post(url, {**data, "typed": "1", "reason": " "}).content.decode()
+    assert "Say why. Nothing was done." in page
+    assert ChatMessage.objects.filter(redacted_at=None, chat_session=alice.session).count() == 4
     client.post(url, {**data, "typed": "1", "reason": "asked for"})
     assert not ChatMessage.objects.filter(redacted_at=None, chat_session=alice.session).exists()
