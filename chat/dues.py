@@ -27,8 +27,8 @@ Kind = FollowUp.Kind
 FIRST_BACKOFF = 30.0  # seconds; doubles with every failure
 LONGEST_BACKOFF = 86_400.0
 CLOCK_SLACK = 3_600.0
-TRIES = 5  # to mark what others do at the same time
 """Seconds that the clock may be put back, for which due work then waits."""
+TRIES = 5  # to mark what others do at the same time
 ERROR_LENGTH = 500
 WORKER_LOST = "worker_lost: whoever was doing this died or hung."
 ANEW = ":anew"  # ends the subject of a summary that is to be made from the history alone
