@@ -75,6 +75,14 @@ class Line:
     cells: Sequence[str]
 
 
+@dataclass(frozen=True)
+class Lines:
+    """The first rows of a table, and how many more there are."""
+
+    shown: Sequence[Line]
+    more: int
+
+
 def dashboard(request: HttpRequest) -> dict[str, Any]:
     """Everything that the page shows; a fixed number of queries, whatever there is."""
     chosen = chosen_range(request)
@@ -112,7 +120,7 @@ def totals(rows: QuerySet[DailyUsage], *names: str) -> list[dict[str, Any]]:
     summed = rows.order_by().values(*names).annotate(**{each: Sum(each) for each in SUMMED})
     if names == ("day",):
         return list(summed.order_by("day"))
-    return sorted(summed, key=tokens, reverse=True)[:MOST_ROWS]
+    return sorted(summed, key=tokens, reverse=True)
 
 
 def tokens(sums: Mapping[str, Any]) -> int:
@@ -306,10 +314,11 @@ LINE_COLUMNS = (
 )
 
 
-def lines(sums: Sequence[dict[str, Any]], outcomes: Mapping[Any, Outcomes]) -> list[Line]:
+def lines(sums: Sequence[dict[str, Any]], outcomes: Mapping[Any, Outcomes]) -> Lines:
+    """Shares are of everything, of what is not shown too."""
     whole = sum(tokens(each) for each in sums) or 1
     made = []
-    for each in sums:
+    for each in sums[:MOST_ROWS]:
         key = tuple(value for name, value in each.items() if name not in SUMMED)
         went = outcomes.get(key, Outcomes())
         made.append(
@@ -329,7 +338,7 @@ def lines(sums: Sequence[dict[str, Any]], outcomes: Mapping[Any, Outcomes]) -> l
                 ],
             )
         )
-    return made
+    return Lines(made, more=len(sums) - len(made))
 
 
 def error_lines(errors: Counter[str]) -> list[Line]:

@@ -101,7 +101,7 @@ def test_every_model_day_and_tenant_has_its_own_failures_times_and_ratings() -> 
         (context["models"], ("main · slow", "main · quick")),
         (context["tenants"], ("One", "Two")),
     ):
-        shown = {line.name: [line.cells[place] for place in places] for line in lines}
+        shown = {line.name: [line.cells[place] for place in places] for line in lines.shown}
         assert shown == {
             names[0]: ["4", "10", "50.0 %", "8.0 s", "8.0 s", "75.0 %"],
             names[1]: ["4", "10", "0.0 %", "500 ms", "500 ms", "0.0 %"],
@@ -122,7 +122,19 @@ def test_nothing_used_is_shown_as_nothing() -> None:
     for picture in context["pictures"]:
         assert {bar.height for bar in picture.bars} == {0}
         assert len(picture.bars) == 30
-    assert (context["models"], context["tenants"], context["errors"]) == ([], [], [])
+    assert context["models"].shown == context["tenants"].shown == context["errors"] == []
+
+
+def test_of_a_thousand_models_the_largest_are_shown_and_shares_are_of_all() -> None:
+    tenant = builders.tenant("one")
+    used(tenant, model="largest", input_tokens=300, output_tokens=0)
+    for number in range(700):
+        used(tenant, model=f"small {number}", input_tokens=1, output_tokens=0)
+    page = signed_in(builders.superuser()).get(reverse("admin:index"))
+    models = page.context["models"]
+    assert (models.shown[0].name, models.shown[0].share) == ("main · largest", 30)
+    assert (len(models.shown), models.more) == (12, 689)
+    assert "689 more with fewer tokens" in page.content.decode()
 
 
 def test_each_cleanup_says_when_it_ran_and_when_it_runs_next(settings: Any) -> None:
