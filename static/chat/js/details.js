@@ -5,6 +5,9 @@ import { contextNodes, frameOf } from "./context-view.js";
 import { byId, element } from "./dom.js";
 import { contextLine } from "./format.js";
 
+const NOTHING = "Nothing has been sent in this conversation yet.";
+const READING = "Reading what was sent";
+
 /**
  * @typedef {object} DetailsDependencies
  * @property {import("./api.js").Api} api
@@ -59,7 +62,8 @@ export class Details {
   /** Another session, with the newest turn that is known of it. @param {string | null} session */
   setSession(session) {
     this.session = session;
-    this.setTurn(null, null);
+    this.#setTurn(null, null);
+    this.#say(session ? READING : NOTHING);
   }
 
   /**
@@ -67,12 +71,17 @@ export class Details {
    * @param {import("./types.js").ContextFrame | null} frame its numbers, when they came with it
    */
   setTurn(turn, frame) {
+    this.#setTurn(turn, frame);
+    this.#say(turn ? READING : NOTHING);
+    if (turn) this.#load();
+  }
+
+  /** @param {string | null} turn @param {import("./types.js").ContextFrame | null} frame */
+  #setTurn(turn, frame) {
     this.turn = turn;
     this.frame = frame;
     this.context = null;
     this.#drawLine();
-    this.#draw([element("p", { class: "quiet", text: "Nothing has been sent in this conversation yet." })]);
-    if (turn) this.#load();
   }
 
   /** The parts that stand open stay open. */
@@ -85,6 +94,11 @@ export class Details {
     const frame = /** @type {import("./types.js").ContextFrame} */ (this.frame);
     this.#draw(contextNodes(frame, context, used));
     boxes().forEach((box, index) => box.toggleAttribute("open", Boolean(open[index])));
+  }
+
+  /** @param {string} text */
+  #say(text) {
+    this.#draw([element("p", { class: "quiet", text })]);
   }
 
   /** @param {Node[]} nodes */
@@ -113,8 +127,7 @@ export class Details {
       this.#drawContext();
     } catch (error) {
       if (turn !== this.turn) return;
-      const why = `What was sent could not be read: ${/** @type {Error} */ (error).message}`;
-      this.#draw([element("p", { class: "quiet", text: why })]);
+      this.#say(`What was sent could not be read: ${/** @type {Error} */ (error).message}`);
     }
   }
 

@@ -2,13 +2,25 @@
 
 import { byId, element } from "./dom.js";
 
+/** @param {HTMLDialogElement} dialog @returns {Promise<void>} once it has been closed */
+const closed = (dialog) =>
+  new Promise((done) => dialog.addEventListener("close", () => done(), { once: true }));
+
+/**
+ * A question that stands there is answered before the next one takes its place: an answer that was
+ * meant for the one must not be taken for the other.
+ * @param {HTMLDialogElement} dialog
+ */
+async function untilFree(dialog) {
+  while (dialog.open) await closed(dialog);
+}
+
 /** @param {HTMLDialogElement} dialog @returns {Promise<string>} the value of the button, or "" */
-function ask(dialog) {
+async function ask(dialog) {
   dialog.returnValue = "";
   dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue), { once: true });
-  });
+  await closed(dialog);
+  return dialog.returnValue;
 }
 
 /** @param {string} id @returns {Promise<string>} */
@@ -20,6 +32,7 @@ export const openDialog = (id) => ask(byId(id));
  * @returns {Promise<string[] | null>} the ticked values, or null for no
  */
 export async function confirm(question) {
+  await untilFree(byId("confirm-dialog"));
   byId("confirm-title").textContent = question.title;
   byId("confirm-text").textContent = question.text;
   byId("confirm-more").textContent = question.more ?? "";

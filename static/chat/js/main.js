@@ -100,10 +100,14 @@ class ChatPage {
     this.#describe(this.sessions.sessions.get(id) ?? null);
     byId("assistant-choice").hidden = true;
     this.status.setConnection({ name: "connecting" });
+    conversation.loaded.then(() => this.#read(conversation));
     await conversation.open(target);
-    if (this.conversation !== conversation) return;
-    const turn = conversation.newestTurn;
-    if (turn && !this.details.turn) this.details.setTurn(turn, null);
+  }
+
+  /** @param {Conversation} conversation that has been read, or was left before */
+  #read(conversation) {
+    if (this.conversation !== conversation || !conversation.session || this.details.turn) return;
+    this.details.setTurn(conversation.newestTurn, null);
   }
 
   #makeMemoryPanel() {
@@ -154,6 +158,7 @@ class ChatPage {
         this.sessions.update(session);
         return this.open(session.id, true, { keepsText });
       },
+      onLeft: (session) => this.sessions.update(session),
       onFailed: async (before, why) => {
         if (before && !this.conversation) await this.open(before, false);
         this.composer.say(why);
@@ -166,7 +171,7 @@ class ChatPage {
   }
 
   async #beginNew(isTemporary = false) {
-    await this.newChat.begin(isTemporary);
+    if (await this.newChat.begin(isTemporary)) return; // whoever has gone on meanwhile keeps the focus
     this.layout.closeDrawers();
     this.composer.focus();
   }

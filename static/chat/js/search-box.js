@@ -40,6 +40,7 @@ export class SearchBox {
     /** @type {string | null} */
     this.session = null;
     this.asked = 0; // an answer to an older question is not shown
+    this.shownFor = ""; // the words whose results stand in the list
     /** @type {number | undefined} */
     this.timer = undefined;
     this.#listen();
@@ -87,9 +88,9 @@ export class SearchBox {
     const words = this.field.value.trim();
     this.asked += 1;
     const { asked } = this;
+    this.shownFor = "";
     this.#drawPlace();
     if (!words) {
-      this.shownFor = "";
       this.list.replaceChildren();
       this.note.textContent = "";
       return;
@@ -118,7 +119,9 @@ export class SearchBox {
   #show({ results, notice }) {
     const count = results.length < MOST ? `${counted(results.length, "message")}.` : `The first ${MOST} messages.`;
     this.note.textContent = [results.length ? count : "Nothing was found.", notice].filter(Boolean).join(" ");
+    const hadFocus = this.list.contains(document.activeElement);
     this.list.replaceChildren(...results.map((each) => element("li", {}, this.#link(each))));
+    if (hadFocus) (this.list.querySelector("a") ?? this.field).focus();
   }
 
   /** @param {Found} found */
@@ -167,8 +170,10 @@ export class SearchBox {
   }
 
   async #openFirst() {
-    if (this.shownFor !== this.field.value.trim()) await this.#search();
-    this.list.querySelector("a")?.click();
+    const words = this.field.value.trim();
+    if (this.shownFor !== words) await this.#search();
+    const isStillMeant = words === this.shownFor && words === this.field.value.trim();
+    if (isStillMeant) this.list.querySelector("a")?.click();
   }
 }
 
