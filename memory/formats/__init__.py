@@ -88,7 +88,7 @@ def _write(messages: Sequence[Message], dialect: str, rules: _Dialect) -> list[A
     plain: list[Message] = []
     position = 0
     while position < len(messages):
-        item, covers = _kept(messages[position:], dialect, rules)
+        item, covers = _kept(messages, position, dialect, rules)
         if covers:
             written += [*rules.write(plain), item]
             plain.clear()
@@ -99,10 +99,12 @@ def _write(messages: Sequence[Message], dialect: str, rules: _Dialect) -> list[A
     return [*written, *rules.write(plain)]
 
 
-def _kept(messages: Sequence[Message], dialect: str, rules: _Dialect) -> tuple[Any, int]:
-    """What is kept of the first of `messages`, and how many of them it stands for; 0 when there is
-    nothing, or they were changed since."""
-    for part in messages[0].parts:
+def _kept(
+    messages: Sequence[Message], position: int, dialect: str, rules: _Dialect
+) -> tuple[Any, int]:
+    """What is kept of the message at `position`, and how many from there on it stands for; 0 when
+    there is nothing, or they were changed since."""
+    for part in messages[position].parts:
         if part.get("type") != KEPT or part.get("dialect") != dialect:
             continue
         try:
@@ -110,6 +112,6 @@ def _kept(messages: Sequence[Message], dialect: str, rules: _Dialect) -> tuple[A
         except FormatError:
             continue  # not of our making
         meant = _read(item, rules)
-        if [without_kept(each) for each in messages[: len(meant)]] == meant:
+        if [without_kept(each) for each in messages[position : position + len(meant)]] == meant:
             return item, len(meant)
     return None, 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -346,6 +347,18 @@ def test_a_kept_part_that_is_not_of_our_making_changes_nothing(text: Any) -> Non
 
 def test_a_bare_line_break_inside_a_text_breaks_nothing() -> None:
     assert loads('{"text":"a\nb","type":"SYSTEM"}') == [Message.system("a\nb")]
+
+
+def seconds_to_write(count: int) -> float:
+    messages = [U("Hello")] * count
+    started = time.process_time()
+    dumps(messages, "openai")
+    return time.process_time() - started
+
+
+def test_ten_times_as_many_messages_take_about_ten_times_as_long_to_write() -> None:
+    few = min(seconds_to_write(4_000) for _ in range(3))
+    assert seconds_to_write(40_000) < 30 * few
 
 
 def test_long_texts_are_kept_whole() -> None:
