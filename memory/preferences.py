@@ -42,6 +42,7 @@ __all__ = [
     "listed",
     "matching",
     "remember",
+    "set_expiry",
     "used",
     "with_superseded",
 ]
@@ -269,6 +270,14 @@ def edit(
         return _change(tenant_id, user_id, preference_id, values)
 
     return _alone(user_id, write)
+
+
+def set_expiry(
+    tenant_id: int, user_id: int, preference_id: int, expires_at: datetime | None
+) -> UserPreference:
+    """Let the row hold until a later time, also one that has expired; None: for good."""
+    values = {"expires_at": fields.checked_expiry(expires_at)}
+    return _change(tenant_id, user_id, preference_id, values)
 
 
 def disable(tenant_id: int, user_id: int, preference_id: int) -> UserPreference:

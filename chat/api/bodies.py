@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, NoReturn, Self
 
 from django.conf import settings
+from django.utils import timezone
 from drf_spectacular.extensions import OpenApiSerializerExtension
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError
@@ -68,6 +70,23 @@ class OneLine(CleanText):
                 self.parent.cleaned.append(self.field_name or "")
             data = " ".join(text.split())
         return super().run_validation(data)
+
+
+class Moment(serializers.DateTimeField):
+    """A time with its zone; without one nobody knows when it is."""
+
+    default_error_messages = {
+        "no_zone": "Give a time zone, such as Z or +02:00.",
+        "beyond": "There is no such day in UTC.",
+    }
+
+    def enforce_timezone(self, value: datetime) -> datetime:
+        if timezone.is_naive(value):
+            self.fail("no_zone")
+        try:
+            return value.astimezone(UTC)
+        except OverflowError:
+            self.fail("beyond")
 
 
 class Body(serializers.Serializer[Any]):

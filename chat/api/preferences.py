@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from chat import access, retention
 from chat.api import schema
 from chat.api.base import Endpoint
-from chat.api.bodies import Body, CleanText, OneLine, with_cleaned
+from chat.api.bodies import Body, CleanText, Moment, OneLine, with_cleaned
 from chat.api.paging import PageQuery, PreferencePages
 from chat.api.payloads import preference_payload, receipt_payload
 from chat.api.problems import Conflict, FieldError, Invalid, shown
@@ -35,11 +35,17 @@ class NewPreference(Body):
         required=False, default=preferences.ALL, help_text="all, or the slug of an assistant."
     )
     session = serializers.UUIDField(required=False, help_text="The session it was said in.")
+    expires_at = Moment(
+        required=False, allow_null=True, help_text="Until when it holds; absent or null: for good."
+    )
 
 
 class PreferenceChanges(Body):
     text = CleanText(required=False, max_length=PREFERENCE_TEXT_LENGTH)
     status = serializers.ChoiceField([Status.ACTIVE.value, Status.DISABLED.value], required=False)
+    expires_at = Moment(
+        required=False, allow_null=True, help_text="Until when it holds; null: for good."
+    )
 
 
 class PreferenceList(Endpoint):
@@ -74,6 +80,7 @@ class PreferenceList(Endpoint):
                 values["key"],
                 values["text"],
                 origin=UserPreference.Origin.USER,
+                expires_at=values.get("expires_at"),
                 **source,
             )
         except IntegrityError:
@@ -128,18 +135,13 @@ class PreferenceDetail(Endpoint):
         responses={200: schema.WrittenPreference, **schema.problems(400, 403, 404, 409, 413)},
     )
     def patch(self, request: Request, preference_id: int) -> Response:
-        """Change the text of a preference, or disable or enable it."""
+        """Change a preference's text or how long it holds, or disable or enable it."""
         owner = owner_of(self)
         found = preference_for(owner, preference_id)
         body = PreferenceChanges.read(request)
-        text, status = body.validated_data.get("text"), body.validated_data.get("status")
         try:
-            if text is not None:
-                found = preferences.edit(*owner, preference_id, text)
-            if status == Status.DISABLED:
-                found = preferences.disable(*owner, preference_id)
-            elif status == Status.ACTIVE:
-                found = preferences.enable(*owner, preference_id)
+            with transaction.atomic():
+                found = change(owner, found, body.validated_data)
         except UserPreference.DoesNotExist:
             raise access.NotFound("preference") from None
         return Response(with_cleaned(preference_payload(found), body))
@@ -155,6 +157,20 @@ class PreferenceDetail(Endpoint):
         except UserPreference.DoesNotExist:
             raise access.NotFound("preference") from None
         return Response({"receipt": receipt_payload(receipt)})
+
+
+def change(
+    owner: tuple[int, int], found: UserPreference, changes: dict[str, Any]
+) -> UserPreference:
+    if "expires_at" in changes:
+        found = preferences.set_expiry(*owner, found.pk, changes["expires_at"])
+    if "text" in changes:
+        found = preferences.edit(*owner, found.pk, changes["text"])
+    if changes.get("status") == Status.DISABLED:
+        found = preferences.disable(*owner, found.pk)
+    elif changes.get("status") == Status.ACTIVE:
+        found = preferences.enable(*owner, found.pk)
+    return found
 
 
 class AnswerBody(Body):

@@ -26,6 +26,14 @@ preferences.remember(
 )
 """
 
+LAPSE = """
+from datetime import UTC, datetime
+from chat.models import ChatSession
+from memory.models import UserPreference
+person = ChatSession.objects.get(pk={session!r}).user
+UserPreference.objects.filter(user=person).update(expires_at=datetime(2020, 5, 5, tzinfo=UTC))
+"""
+
 
 @pytest.fixture
 def session(new_person: Person) -> str:
@@ -86,6 +94,55 @@ def test_a_preference_is_added_edited_disabled_enabled_and_deleted(
     dialog.get_by_role("button", name="Forget").click()
     expect(row).to_have_count(0)
     assert new_person.call("GET", "preferences/")[1]["results"] == []
+
+
+def test_a_preference_holds_until_the_end_of_a_day_of_the_reader(
+    open_chat: OpenChat, new_person: Person, session: str, site_database: str
+) -> None:
+    chat = open_chat(new_person, session, timezone_id="Asia/Shanghai", locale="en-GB")
+    panel = chat.show_details("Memory")
+    panel.get_by_label("What it is about").fill("city")
+    panel.get_by_label("What to remember").fill("Lisbon")
+    panel.get_by_label("Until").fill("2999-12-05")
+    panel.get_by_role("button", name="Remember").click()
+    row = preference(panel, "city")
+    expect(row).to_contain_text("until 5 Dec 2999")
+    expect(panel.get_by_label("Until")).to_have_value("")
+    assert ends(new_person) == ["2999-12-05T15:59:59.999000+00:00"]
+
+    row.get_by_role("button", name="Edit").click()
+    until = row.get_by_label("Until")
+    expect(until).to_have_value("2999-12-05")
+    until.fill("2020-01-01")  # past: the browser says so, and nothing is sent
+    row.get_by_role("button", name="Save").click()
+    assert until.evaluate("(each) => each.validity.rangeUnderflow")
+    until.fill("2998-01-01")
+    row.get_by_role("button", name="Save").click()
+    expect(row).to_contain_text("until 1 Jan 2998")
+
+    run_with_models(site_database, LAPSE.format(session=session))
+    chat.page.reload()
+    chat.show_details("Memory")
+    expect(row).to_contain_text("lapsed")
+    row.get_by_role("button", name="Edit").click()
+    row.get_by_role("textbox", name="city").fill("Porto")  # its past day may stay
+    row.get_by_role("button", name="Save").click()
+    expect(row).to_contain_text("Porto")
+    expect(row).to_contain_text("lapsed")
+    row.get_by_role("button", name="Edit").click()
+    until.fill("")
+    until.press("Escape")
+    expect(row).to_contain_text("lapsed")
+    row.get_by_role("button", name="Edit").click()
+    until.fill("")
+    row.get_by_role("button", name="Save").click()
+    expect(row.get_by_role("button", name="Edit")).to_be_visible()
+    expect(row).not_to_contain_text("lapsed")
+    assert ends(new_person) == [None]
+
+
+def ends(person: Person) -> list[str | None]:
+    return [each["expires_at"] for each in person.call("GET", "preferences/")[1]["results"]]
 
 
 def sent_text(person: Person, session_id: str) -> str:

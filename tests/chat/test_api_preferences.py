@@ -8,6 +8,7 @@ import pytest
 from django.conf import LazySettings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from chat import retention
 from chat.models import ChatSession
@@ -269,6 +270,73 @@ def test_a_preference_outlives_its_session(api: Api, alice: Any) -> None:
 
 def test_a_number_that_no_preference_can_have_is_not_found(api: Api) -> None:
     assert api.delete(f"/preferences/{10**30}/").status_code == 404
+
+
+# --- Until when it holds --------------------------------------------------------------------------
+
+LATER = "2999-12-31T23:59:59+02:00"
+
+
+def test_a_preference_is_given_an_end_and_another_and_none(api: Api) -> None:
+    made = write(api, expires_at=LATER).json()
+    assert made["expires_at"] == "2999-12-31T21:59:59+00:00"
+    address = f"/preferences/{made['id']}/"
+    assert api.patch(address, {"text": "casual"}).json()["expires_at"] == made["expires_at"]
+    moved = api.patch(address, {"expires_at": "2999-01-01T00:00:00Z"}).json()
+    assert (moved["expires_at"], moved["text"]) == ("2999-01-01T00:00:00+00:00", "casual")
+    assert api.patch(address, {"expires_at": None}).json()["expires_at"] is None
+    assert write(api, key="other", expires_at=None).json()["expires_at"] is None
+
+
+def test_an_expired_one_is_listed_and_holds_again_with_a_later_end(api: Api, alice: Any) -> None:
+    made = write(api).json()
+    UserPreference.objects.update(expires_at=timezone.now())
+    (listed,) = api.get("/preferences/").json()["results"]
+    assert listed["status"] == "active"
+    owner = preferences.Owner(builders.tenant("default").pk, alice.pk, "all")
+    assert preferences.active_for(owner) == ()
+    api.patch(f"/preferences/{made['id']}/", {"expires_at": LATER})
+    assert [each.text for each in preferences.active_for(owner)] == ["formal"]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("2020-01-01T00:00:00Z", "which is past; give a later time"),
+        ("2999-01-01T00:00:00", "Give a time zone, such as Z or +02:00."),
+        ("9999-12-31T23:59:59-12:00", "There is no such day in UTC."),
+        ("2999-01-01", "Give a time zone, such as Z or +02:00."),
+        ("soon", "Datetime has wrong format"),
+        (7, "Datetime has wrong format"),
+    ],
+)
+def test_an_end_that_is_past_or_no_time_is_refused_and_nothing_changes(
+    api: Api, value: Any, message: str
+) -> None:
+    made = write(api).json()
+    answers = [
+        write(api, key="new", expires_at=value),
+        api.patch(f"/preferences/{made['id']}/", {"text": "casual", "expires_at": value}),
+    ]
+    for refused in answers:
+        ((field, (_, why)),) = field_errors(refused).items()
+        assert field == "expires_at"
+        assert message in why
+    assert stored() == [("tone", "formal", "all", "active")]
+
+
+def test_a_text_that_is_refused_leaves_the_end_as_it_was(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = write(api).json()
+
+    def refuse(*args: Any, **values: Any) -> UserPreference:
+        raise preferences.InvalidPreference("text", "is refused")
+
+    monkeypatch.setattr(preferences, "edit", refuse)
+    changes = {"text": "casual", "expires_at": LATER}
+    assert list(field_errors(api.patch(f"/preferences/{made['id']}/", changes))) == ["text"]
+    assert UserPreference.objects.get().expires_at is None
 
 
 # --- Proposals ------------------------------------------------------------------------------------

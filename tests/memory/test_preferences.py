@@ -289,8 +289,22 @@ def test_deleting_takes_what_it_superseded_along_and_nothing_else(
     assert bob.statuses() == [("bob's", "active")]
 
 
+def test_one_holds_until_it_expires_and_again_when_its_time_is_moved(alice: Person) -> None:
+    row = alice.remember("diet", "no sugar")
+    week = timezone.now() + timedelta(days=7)
+    assert preferences.set_expiry(*alice.ids, row.pk, week).expires_at == week
+    UserPreference.objects.update(expires_at=timezone.now())
+    assert alice.recalled() == []
+    preferences.set_expiry(*alice.ids, row.pk, week)
+    assert alice.recalled() == [("diet", "no sugar")]
+    with pytest.raises(InvalidPreference, match="which is past"):
+        preferences.set_expiry(*alice.ids, row.pk, timezone.now())
+    assert preferences.set_expiry(*alice.ids, row.pk, None).expires_at is None
+
+
 ACTS: dict[str, Callable[[int, int, int], object]] = {
     "edit": lambda tenant, user, row: preferences.edit(tenant, user, row, "hacked"),
+    "set_expiry": lambda tenant, user, row: preferences.set_expiry(tenant, user, row, None),
     "disable": preferences.disable,
     "enable": preferences.enable,
     "delete": preferences.delete,

@@ -37,6 +37,19 @@ const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 /** @param {string} iso @returns {string} the day alone, with its year */
 export const date = (iso) => day.format(new Date(iso));
 
+/** @param {string | null} [iso] @returns {string} the reader's day as a date field has it; "" for none */
+export function fieldDay(iso) {
+  if (!iso) return "";
+  const at = new Date(iso);
+  const part = (/** @type {number} */ value, length = 2) => String(value).padStart(length, "0");
+  return `${part(at.getFullYear(), 4)}-${part(at.getMonth() + 1)}-${part(at.getDate())}`;
+}
+
+/** The last moment of a day of the reader's. @param {string} day of a date field @returns {string | null} */
+export function endOfDay(day) {
+  return day ? new Date(`${day}T23:59:59.999`).toISOString() : null;
+}
+
 /** @param {string} iso @returns {string} heading of a list: Today, Yesterday, ... */
 export function dayGroup(iso) {
   const days = Math.round((startOfDay(new Date()) - startOfDay(new Date(iso))) / 86_400_000);

@@ -3,6 +3,7 @@
 import { DigestView } from "./digest-view.js";
 import { confirm, confirmByName } from "./dialogs.js";
 import { byId, element, textButton } from "./dom.js";
+import { endOfDay, fieldDay } from "./format.js";
 import { preferenceRow, proposalNode } from "./preference-view.js";
 import { receiptList, showReceipt } from "./receipts.js";
 
@@ -85,6 +86,7 @@ export class MemoryPanel {
     this.clear.addEventListener("click", () => this.#clear());
     byId("erase-everything").addEventListener("click", () => this.#eraseEverything());
     byId("receipts-box").addEventListener("toggle", () => byId("receipts-box").open && this.#loadReceipts());
+    byId("preference-until").min = fieldDay(new Date().toISOString());
     byId("preference-form").addEventListener("submit", (/** @type {Event} */ event) => {
       event.preventDefault();
       this.#add();
@@ -135,15 +137,17 @@ export class MemoryPanel {
   async #add() {
     const key = byId("preference-key");
     const text = byId("preference-text");
+    const until = byId("preference-until");
     this.#say("");
     try {
-      await this.need.store.add({ key: key.value, text: text.value });
+      await this.need.store.add({ key: key.value, text: text.value, expires_at: endOfDay(until.value) });
     } catch (error) {
       this.#problem(/** @type {Error} */ (error).message);
       return;
     }
     key.value = "";
     text.value = "";
+    until.value = "";
   }
 
   /**

@@ -66,7 +66,7 @@ export class PreferenceStore {
 
   // --- Changes, which throw ApiError ----------------------------------------------------------
 
-  /** @param {{key: string, text: string, session?: string}} values */
+  /** @param {{key: string, text: string, session?: string, expires_at?: string | null}} values */
   async add(values) {
     this.apply(await this.api.post("preferences/", values));
   }

@@ -2,7 +2,7 @@
 
 import { confirm } from "./dialogs.js";
 import { element, textButton } from "./dom.js";
-import { date, fullTime, time } from "./format.js";
+import { date, endOfDay, fieldDay, fullTime, time } from "./format.js";
 import { isComposing } from "./keys.js";
 
 const ORIGINS = { chat: "Said in a conversation", user: "Written by you", admin: "Written by staff", import: "Imported" };
@@ -168,23 +168,34 @@ async function remove(preference, actions) {
 function edit(preference, row, actions, draw) {
   const field = element("textarea", { class: "input", rows: 3, dir: "auto", "aria-label": preference.key });
   field.value = preference.text;
+  const day = fieldDay(preference.expires_at);
+  const until = element("input", { class: "input", type: "date", value: day, min: fieldDay(new Date().toISOString()) });
   const leave = () => {
     draw();
     /** @type {HTMLElement | null} */ (row.querySelector(".preference-tools button"))?.focus();
   };
-  field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+  const onKey = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Escape" || isComposing(event)) return;
     event.stopPropagation();
     leave();
-  });
+  };
+  for (const each of [field, until]) each.addEventListener("keydown", onKey);
   const save = async () => {
-    if ((await change(preference, { text: field.value }, actions)) && row.isConnected) leave();
+    const isSame = until.value === day && !until.validity.badInput; // a day that is past may stay
+    if (!isSame && !until.reportValidity()) return;
+    const moved = isSame ? {} : { expires_at: endOfDay(until.value) };
+    if ((await change(preference, { text: field.value, ...moved }, actions)) && row.isConnected) leave();
   };
   const buttons = [
     textButton(null, "Save", save),
     textButton(null, "Cancel", leave),
   ];
-  const shown = [keyNode(preference), field, element("p", { class: "preference-tools" }, ...buttons)];
+  const shown = [
+    keyNode(preference),
+    field,
+    element("label", { class: "preference-until" }, "Until (for good, if left empty)", until),
+    element("p", { class: "preference-tools" }, ...buttons),
+  ];
   row.replaceChildren(...shown.filter((node) => node !== null));
   field.focus();
 }
