@@ -26,10 +26,6 @@ class Server:
     process: subprocess.Popen[bytes]
     log_path: Path
 
-    @property
-    def websocket_url(self) -> str:
-        return self.url.replace("http://", "ws://")
-
     def log(self) -> str:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
