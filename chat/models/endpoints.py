@@ -1,6 +1,7 @@
 """Where a model is reached, and the assistants that use it."""
 
 from decimal import Decimal
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -12,6 +13,28 @@ from jsonschema.validators import validator_for
 from chat.models.tenants import Tenant
 
 MILLION = Decimal(1_000_000)
+
+
+def _wrong_with(base_url: str) -> str:
+    """Why no endpoint can be reached there; "" for what can be tried. What may be a key is not
+    repeated."""
+    if not base_url:
+        return ""
+    if not base_url.startswith(("http://", "https://")):
+        return f"{base_url!r} must start with http:// or https://."
+    try:
+        parts = urlsplit(base_url)
+        host, _ = parts.hostname, parts.port  # read only now, and wrong ones are told
+    except ValueError as error:
+        return f"This is no address: {error}."
+    if not host or any(each.isspace() for each in base_url):
+        return "This is no address: it needs a host, and no blanks."
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        return (
+            "Give the address without name, password, ? and #: a key is never stored, name the"
+            " variable that holds it."
+        )
+    return ""
 
 
 def price_field() -> models.DecimalField:
@@ -116,10 +139,8 @@ class ModelEndpoint(models.Model):
         return total / MILLION
 
     def clean(self) -> None:
-        if self.base_url and not self.base_url.startswith(("http://", "https://")):
-            raise ValidationError(
-                {"base_url": f"{self.base_url!r} must start with http:// or https://."}
-            )
+        if wrong := _wrong_with(self.base_url):
+            raise ValidationError({"base_url": wrong})
         if self.max_output_tokens >= self.context_window:
             raise ValidationError(
                 {

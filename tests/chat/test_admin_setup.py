@@ -59,12 +59,10 @@ def test_an_endpoint_shows_whether_its_key_is_set_and_never_the_key(
         assert SECRET not in page
 
 
-def test_a_key_is_not_accepted_in_place_of_its_name(client: Client) -> None:
-    endpoint = builders.endpoint("main")
-    form = {
+def endpoint_form(**fields: str) -> dict[str, str]:
+    return {
         "name": "main",
         "model": "m",
-        "api_key_env": SECRET,
         "context_window": "1000",
         "max_output_tokens": "100",
         "encoding": "o200k_base",
@@ -73,12 +71,45 @@ def test_a_key_is_not_accepted_in_place_of_its_name(client: Client) -> None:
         "price_cached_input": "0",
         "price_output": "0",
         "max_retries": "2",
+        **fields,
     }
+
+
+def test_a_key_is_not_accepted_in_place_of_its_name(client: Client) -> None:
+    endpoint = builders.endpoint("main")
+    form = endpoint_form(api_key_env=SECRET)
     response = client.post(page_url(endpoint), form)
     assert "The NAME of an environment variable, in capitals." in text_of(response)
     assert client.post(page_url(endpoint), {**form, "api_key_env": "MY_KEY"}).status_code == 302
     endpoint.refresh_from_db()
     assert endpoint.api_key_env == "MY_KEY"
+
+
+@pytest.mark.parametrize(
+    ("address", "complaint"),
+    [
+        ("ftp://models.example/v1", "must start with http:// or https://"),
+        ("http://[models", "Invalid IPv6 URL"),
+        ("http://models.example:99999/v1", "Port out of range"),
+        ("http:///v1", "it needs a host"),
+        ("http://models example/v1", "no blanks"),
+        (f"https://me:{SECRET}@models.example/v1", "a key is never stored"),
+        (f"https://models.example/v1?key={SECRET}", "a key is never stored"),
+    ],
+)
+def test_an_address_that_cannot_be_called_or_holds_a_key_is_refused(
+    client: Client, address: str, complaint: str
+) -> None:
+    endpoint = builders.endpoint("main")
+    form = endpoint_form(base_url=address)
+    response = client.post(page_url(endpoint), form)
+    assert complaint in text_of(response)
+    endpoint.refresh_from_db()
+    assert endpoint.base_url == ""
+    assert (
+        client.post(page_url(endpoint), endpoint_form(base_url="http://[::1]:9/v1")).status_code
+        == 302
+    )
 
 
 def test_an_endpoint_in_use_is_not_deleted(client: Client) -> None:
