@@ -7,8 +7,8 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group, User
-from django.db.models import QuerySet
+from django.contrib.auth.models import Group, Permission, User
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from chat import retention
@@ -94,4 +94,12 @@ class PersonAdmin(CountedDeletion, Scoped, UserAdmin):
 
 
 def _is_above(obj: Any, user: Any) -> bool:
-    return obj is not None and obj.is_superuser and not user.is_superuser
+    """Whether `obj` may do what `user` may not, once they are active: who sets a password can sign
+    in with it."""
+    if obj is None or user.is_superuser:
+        return False
+    return obj.is_superuser or _powers_of(obj).exclude(pk__in=_powers_of(user)).exists()
+
+
+def _powers_of(user: Any) -> QuerySet[Permission]:
+    return Permission.objects.filter(Q(user=user) | Q(group__user=user))

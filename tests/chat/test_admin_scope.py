@@ -299,6 +299,25 @@ def test_nobody_but_a_superuser_gives_out_powers(acme: Tenant) -> None:
     assert get_user_model().objects.filter(username="root").exists()
 
 
+def test_nobody_becomes_who_may_do_more_by_setting_a_password(acme: Tenant) -> None:
+    may = ["auth.change_user", "auth.delete_user"]
+    client = signed_in(viewer(*may, tenants=[acme]))
+    reader = builders.staff("reader", tenants=[acme], permissions=["chat.read_message_content"])
+    looker = builders.staff("looker", tenants=[acme], permissions=["chat.view_chatsession"])
+    form = {"password1": "a-long-enough-1", "password2": "a-long-enough-1"}
+    away = builders.staff(
+        "away", tenants=[acme], permissions=["chat.read_message_content"], is_active=False
+    )
+    for person, is_theirs in ((reader, False), (away, False), (looker, True)):
+        before = person.password
+        client.post(f"/admin/auth/user/{person.pk}/password/", {**form, "usable_password": "true"})
+        person.refresh_from_db()
+        assert (person.password != before) is is_theirs
+    assert client.post(page_url(reader), {"username": "me"}).status_code in {302, 403}
+    assert client.post(f"/admin/auth/user/{reader.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert get_user_model().objects.filter(username="reader").exists()
+
+
 def test_what_an_endpoint_was_used_for_is_that_of_the_readers_tenants() -> None:
     mine, theirs = builders.tenant("mine"), builders.tenant("theirs")
     endpoint = builders.assistant().endpoint
