@@ -179,12 +179,16 @@ class AdvisoryLock:
                 self.reopen()
 
     def reopen(self) -> None:
+        """Try until it works; the first failure is told."""
+        is_told = False
         while self.reopens:
             try:
                 self.connection = self.open()
                 return
             except psycopg.Error as error:
-                logger.warning("The liveness lock cannot be taken yet: %s", error)
+                if not is_told:
+                    logger.warning("The liveness lock cannot be taken yet: %s", error)
+                is_told = True
                 time.sleep(PROBE_PAUSE / 5)
 
     def close(self) -> None:
