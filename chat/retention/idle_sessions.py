@@ -125,7 +125,7 @@ def delete_idle(
             removed += Removed(receipt.counts)
         except leases.Gone:
             logger.info("Session %s was used or deleted meanwhile; left alone.", session_id)
-        except DatabaseError:
+        except (DatabaseError, OSError):  # a busy table, or an export that cannot be read
             logger.exception("Session %s could not be deleted; going on.", session_id)
             failed.append(session_id)
     return removed, failed

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.core.serializers import serialize
-from django.db import close_old_connections, connection, connections, transaction
+from django.db import OperationalError, close_old_connections, connection, connections, transaction
 from django.db.models import ForeignKey, Model
 from django.utils import timezone
 
@@ -626,17 +626,16 @@ def test_a_run_that_is_killed_has_done_whole_sessions_and_the_next_one_does_the_
     assert SessionTombstone.objects.count() == 5
 
 
+@pytest.mark.parametrize("why", [OperationalError("lock timeout"), PermissionError("an export")])
 def test_one_session_that_cannot_be_deleted_is_named_and_does_not_keep_the_others(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, why: Exception
 ) -> None:
-    from django.db import OperationalError
-
     stuck, _ = aged(99), aged(99)
     delete = idle_sessions.forget_session
 
     def fail_for_one(session_id: uuid.UUID, **options: Any) -> DeletionReceipt:
         if session_id == stuck.pk:
-            raise OperationalError("lock timeout")
+            raise why
         return delete(session_id, **options)
 
     monkeypatch.setattr(idle_sessions, "forget_session", fail_for_one)
