@@ -17,6 +17,7 @@ from chat.admin import audit
 from chat.admin.audit import RecordedReads
 from chat.admin.base import ChatAdmin, badge, excerpt
 from chat.admin.lists import by_id, count_of
+from chat.admin.reasoned_edits import ReasonedEdits, ReasonedForm
 from chat.admin.scope import user_ids
 from chat.admin.sessions import session_link
 from chat.models import ChatSession
@@ -26,12 +27,8 @@ from memory.models import UserDigest
 EDITED = ("text", "reason")
 
 
-class DigestForm(forms.ModelForm):
-    """The text, and why it is changed; the reason is kept in the audit trail alone."""
-
-    reason = forms.CharField(
-        max_length=500, help_text="Kept in the audit trail.", widget=forms.TextInput
-    )
+class DigestForm(ReasonedForm):
+    """The text, and why it is changed."""
 
     class Meta:
         model = UserDigest
@@ -47,7 +44,7 @@ class DigestForm(forms.ModelForm):
 
 
 @admin.register(UserDigest)
-class UserDigestAdmin(RecordedReads, ChatAdmin):
+class UserDigestAdmin(RecordedReads, ReasonedEdits, ChatAdmin):
     object_type = "digest"
     list_shows_text = True
     tenant_path = "tenant"
@@ -76,16 +73,6 @@ class UserDigestAdmin(RecordedReads, ChatAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         names = {field.name for field in self.model._meta.fields} - {"text"}
         return sorted({*names, "state_column", "sources_column"} - self.hidden_names(request))
-
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """The reason is asked for where something can be changed."""
-        found = super().get_fieldsets(request, obj)
-        if self.has_change_permission(request, obj):
-            return found
-        return [
-            (name, {**options, "fields": [each for each in options["fields"] if each != "reason"]})
-            for name, options in found
-        ]
 
     # --- Who may ----------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from chat.admin import audit
 from chat.admin.audit import RecordedReads
 from chat.admin.base import ChatAdmin, badge, excerpt
 from chat.admin.lists import by_id, count_of
+from chat.admin.reasoned_edits import ReasonedEdits, ReasonedForm
 from chat.admin.scope import user_ids
 from chat.admin.sessions import TenantFilter, transcript_link
 from chat.models import Assistant
@@ -28,7 +29,7 @@ from memory.text import folded_key, normal_key
 STATUS_BADGES = {"active": "good", "proposed": "accent", "disabled": "warning"}
 
 
-class PreferenceForm(forms.ModelForm):
+class PreferenceForm(ReasonedForm):
     """What `memory.preferences` would refuse is said beside the field."""
 
     def clean_key(self) -> str:
@@ -46,7 +47,7 @@ class PreferenceForm(forms.ModelForm):
 
 
 @admin.register(UserPreference)
-class UserPreferenceAdmin(RecordedReads, ChatAdmin):
+class UserPreferenceAdmin(RecordedReads, ReasonedEdits, ChatAdmin):
     object_type = "preference"
     list_shows_text = True
     form = PreferenceForm
@@ -64,12 +65,12 @@ class UserPreferenceAdmin(RecordedReads, ChatAdmin):
     ordering = ["-id"]
     allowed_lookups = ["user__id__exact", "source_session__id__exact"]
     search_help_text = "An exact id of a preference or of the session it came from, or a user name."
-    content_fields = ["key", "text", "quote", "key_column", "text_column"]
+    content_fields = ["key", "text", "quote", "key_column", "text_column", "reason"]
     autocomplete_fields = ["tenant", "user"]
     actions = ["enable", "disable"]
     add_fieldsets = [(None, {"fields": ["tenant", "user", "scope", "key", "text"]})]
     fieldsets = [
-        (None, {"fields": ["key", "text", "status_column"]}),
+        (None, {"fields": ["key", "text", "reason", "status_column"]}),
         ("Whose", {"fields": [("user", "tenant"), "scope"]}),
         (
             "Where from",
@@ -122,7 +123,8 @@ class UserPreferenceAdmin(RecordedReads, ChatAdmin):
             action = "preference.add"
         obj.pk = row.pk
         obj.refresh_from_db()
-        audit.note(request, action, "preference", row.pk, filter={"user": row.user_id})
+        about, reason = {"user": row.user_id}, form.cleaned_data.get("reason", "")
+        audit.note(request, action, "preference", row.pk, filter=about, reason=reason)
 
     def delete_model(self, request: HttpRequest, obj: UserPreference) -> None:
         user, identifier = obj.user_id, obj.pk

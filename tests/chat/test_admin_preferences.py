@@ -119,6 +119,7 @@ def test_any_text_is_kept_and_shown(client: Client, alice: Any, text: str) -> No
 def test_editing_changes_the_text_alone(client: Client, alice: Any) -> None:
     made = builders.preference(alice, "tone", "Be short.", scope="all")
     asked = {"text": "Be long.", "key": "other", "user": "1", "status": "disabled"}
+    asked["reason"] = " asked\nfor "
     assert client.post(page_url(made), asked).status_code == 302
     made.refresh_from_db()
     assert (made.key, made.text, made.user, made.status, made.origin) == (
@@ -129,6 +130,21 @@ def test_editing_changes_the_text_alone(client: Client, alice: Any) -> None:
         "admin",
     )
     assert events() == [("preference.edit", str(made.pk))]
+    assert AuditEvent.objects.get(action="preference.edit").reason == "asked for"
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "\u202e"])
+def test_editing_wants_a_reason_and_shows_none_to_who_may_not_edit(
+    client: Client, alice: Any, reason: str
+) -> None:
+    made = builders.preference(alice, "tone", "Be short.")
+    response = client.post(page_url(made), {"text": "Be long.", "reason": reason})
+    assert "reason" in response.context["adminform"].form.errors
+    made.refresh_from_db()
+    assert (made.text, events()) == ("Be short.", [])
+    for permissions in ([], [READ], ["memory.change_userpreference"]):
+        page = text_of(signed_in(viewer(*permissions)).get(page_url(made)))
+        assert 'name="reason"' not in page
 
 
 def test_saving_without_a_change_writes_nothing(client: Client, alice: Any) -> None:
