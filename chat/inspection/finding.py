@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,15 @@ from memory.text import clean
 from memory.words import question_tokens, tokens
 
 LONGEST = 2_000  # characters of a pasted text that are looked for
-FEW = 5
-EXACT, BY_WORDS = "exact", "words"
+FEW, MANY = 5, 20
+EXACT, BY_WORDS, IN_PART = "exact", "words", "part"
+RUN = 4  # words in a row that are no chance
 HALF = 0.5  # of the words: a place that has fewer is about something else
 
 
 @dataclass(frozen=True)
 class Place:
-    """A message of the session that holds the text, or most of its words."""
+    """A message of the session that holds the text, most of its words, or a part of it."""
 
     message: ChatMessage
     how: str
@@ -45,7 +46,8 @@ def asked(text: str) -> str:
 
 
 def in_session(chat_session: ChatSession, text: str) -> list[Place]:
-    """Messages that hold `text` as it stands, the newest first; else those with its words."""
+    """Messages that hold `text` as it stands, the newest first; else those with its words, and
+    those with the rest of it, when it goes over several messages."""
     if not text:
         return []
     rows = ChatMessage.objects.filter(chat_session=chat_session)
@@ -57,11 +59,30 @@ def in_session(chat_session: ChatSession, text: str) -> list[Place]:
         user_id=chat_session.user_id,
         question=text,
         session_id=chat_session.pk,
-        limit=FEW,
+        limit=MANY,
     )
-    ids = {each.message_id for each in likely if holds_words(each.text, text)}
-    by_id = rows.in_bulk(list(ids))
-    return [Place(by_id[each.message_id], BY_WORDS) for each in likely if each.message_id in by_id]
+    whole = [each for each in likely if holds_words(each.text, text)][:FEW]
+    chosen = [(each.message_id, BY_WORDS) for each in whole]
+    chosen += [(each.message_id, IN_PART) for each in _rest(text, likely, whole)[:FEW]]
+    by_id = rows.in_bulk([message_id for message_id, _ in chosen])
+    return [Place(by_id[message_id], how) for message_id, how in chosen if message_id in by_id]
+
+
+def _rest(text: str, likely: Sequence[Found], whole: Sequence[Found]) -> list[Found]:
+    """Messages with words in a row that no other message before them has: a text that was copied
+    over several messages is in none of them."""
+    left = _runs(text).difference(*(_runs(each.text) for each in whole))
+    parts = []
+    for each in likely:
+        if left and each not in whole and (held := left & _runs(each.text)):
+            parts.append(each)
+            left -= held
+    return parts
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    words = list(tokens(text))
+    return set(zip(*(words[start:] for start in range(RUN)), strict=False))
 
 
 def elsewhere(chat_session: ChatSession, text: str) -> list[Found]:

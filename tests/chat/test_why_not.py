@@ -202,6 +202,31 @@ def test_a_text_in_other_words_is_found_by_its_words() -> None:
     assert asked(turn.chat_session, text="completely unrelated").context["answers"] == []
 
 
+def test_a_text_that_goes_over_several_messages_is_found_in_each_of_them() -> None:
+    chat_session = builders.chat_session()
+    said = [
+        "The harbour in Tallinn closes early in winter",
+        "Ferries to Helsinki leave from terminal D instead",
+        "Somebody has to feed both cats on Sunday",
+    ]
+    builders.exchange(chat_session, said[0], said[1])
+    turn = builders.exchange(chat_session, said[2], "Nothing of the kind, today or tomorrow")
+    search.index_session(chat_session.pk)
+    builders.proven_record(turn)
+    found = asked(chat_session, text=" ".join(said)).context["answers"]
+    assert {(each.wanted.seq, each.place.how) for each in found} == {
+        (1, "part"),
+        (2, "part"),
+        (3, "part"),
+    }
+    found = asked(chat_session, text=f"{said[0]} and that is so.\n\nferries to helsinki leave")
+    assert [(each.wanted.seq, each.place.how) for each in found.context["answers"]] == [
+        (1, "words"),
+        (2, "part"),
+    ]
+    assert "It holds a part of the text" in text_of(found)
+
+
 def test_the_words_of_the_prompt_and_of_blocks_are_found_in_the_request() -> None:
     turn = talk(history=[1, 2, 3, 4])
     page = text_of(asked(turn.chat_session, text="helpful assistant"))
