@@ -1,11 +1,13 @@
 """System checks: a wrong setting is named before the server starts."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 from django.core import checks
 from django.core.checks import Error, Tags, register
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
 
 POSITIVE = [
     "CHAT_LEASE_SECONDS",
@@ -103,6 +105,40 @@ def preferences_mode(app_configs: Any, **kwargs: Any) -> list[Error]:
             id="chat.E006",
         )
     ]
+
+
+@register(Tags.compatibility)
+def named_tools(app_configs: Any, **kwargs: Any) -> list[Error]:
+    """chat.E007: a tool that is not there, or is none."""
+    from chat.turns.tools import Tool
+
+    return [
+        _wrong_path("CHAT_TOOLS", path, problem, "a chat.turns.tools.Tool", "chat.E007")
+        for path in settings.CHAT_TOOLS
+        if (problem := _problem_of(path, lambda found: isinstance(found, Tool)))
+    ]
+
+
+@register(Tags.compatibility)
+def named_embedder(app_configs: Any, **kwargs: Any) -> list[Error]:
+    """chat.E008: a source of embeddings that is not there, or cannot be called."""
+    name, path = "CHAT_SEARCH_EMBEDDINGS", settings.CHAT_SEARCH_EMBEDDINGS
+    problem = _problem_of(path, callable) if path else ""
+    expected = "a class such as chat.search.sentence_encoder.SentenceEncoder"
+    return [_wrong_path(name, path, problem, expected, "chat.E008")] if problem else []
+
+
+def _problem_of(path: str, fits: Callable[[Any], bool]) -> str:
+    try:
+        found = import_string(path)
+    except ImportError as error:
+        return str(error)
+    return "" if fits(found) else f"it is a {type(found).__name__}"
+
+
+def _wrong_path(name: str, path: str, problem: str, expected: str, code: str) -> Error:
+    hint = f"Give the dotted path of {expected}."
+    return Error(f"{name} names {path!r}: {problem}.", hint=hint, id=code)
 
 
 @register(Tags.compatibility)

@@ -40,14 +40,18 @@ class Embedder(Protocol):
 
 
 def embedder() -> Embedder | None:
-    """What makes the vectors; None where there is no second leg."""
+    """What makes the vectors; None where there is no second leg, or what is named does not work."""
     path = settings.CHAT_SEARCH_EMBEDDINGS
     return _embedder(path) if path else None
 
 
 @lru_cache(maxsize=4)
-def _embedder(path: str) -> Embedder:
-    made: Embedder = import_string(path)()
+def _embedder(path: str) -> Embedder | None:
+    try:
+        made: Embedder = import_string(path)()
+    except Exception:
+        logger.exception("%s does not work here: there is no search by meaning.", path)
+        return None
     return made
 
 

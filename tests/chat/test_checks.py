@@ -46,6 +46,38 @@ def test_the_margin_leaves_room_for_a_request(settings: Any, value: int, expecte
 
 
 @pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("chat.tools.clock.CURRENT_TIME", ""),
+        ("chat.tools.clock.current_time", "it is a function"),
+        ("chat.tools.clock.NONE", "does not define a"),
+        ("nowhere.TOOL", "No module named 'nowhere'"),
+    ],
+)
+def test_a_tool_is_there_and_is_one(settings: Any, path: str, problem: str) -> None:
+    settings.CHAT_TOOLS = ["chat.tools.history.SEARCH_HISTORY", path]
+    found = checks.named_tools(None)
+    assert ids(found) == ["chat.E007"] * bool(problem)
+    assert all(f"CHAT_TOOLS names {path!r}" in each.msg and problem in each.msg for each in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("", 0),
+        ("chat.search.sentence_encoder.SentenceEncoder", 0),
+        ("chat.search.sentence_encoder.LENGTH", 1),
+        ("nowhere.Encoder", 1),
+    ],
+)
+def test_a_source_of_embeddings_is_there_and_can_be_called(
+    settings: Any, path: str, expected: int
+) -> None:
+    settings.CHAT_SEARCH_EMBEDDINGS = path
+    assert ids(checks.named_embedder(None)) == ["chat.E008"] * expected
+
+
+@pytest.mark.parametrize(
     ("processes", "redis", "expected"), [(1, "", 0), (2, "", 1), (2, "redis://localhost", 0)]
 )
 def test_several_processes_need_a_shared_cache(

