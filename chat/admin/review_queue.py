@@ -150,6 +150,7 @@ class ReviewQueue(admin.ModelAdmin):
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "title": "Tag sessions",
+            "list_url": request.get_full_path(),
             "chosen": list(rows.values_list("pk", flat=True)),
             "form": form,
             "tag_names": sorted(set(offered.values_list("name", flat=True)[:FEW])),

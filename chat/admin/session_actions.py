@@ -193,6 +193,7 @@ class SessionActions(admin.ModelAdmin):
             "opts": self.opts,
             "title": deed.title,
             "deed": deed,
+            "list_url": request.get_full_path(),
             "chosen": chosen,
             "counts": self.counts(rows),
             "wrong": wrong,

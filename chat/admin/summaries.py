@@ -140,6 +140,7 @@ class ConversationSummaryAdmin(RecordedReads, ReadOnly, ChatAdmin):
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "title": "Delete summaries",
+            "list_url": request.get_full_path(),
             "chosen": list(rows.values_list("pk", flat=True)),
             "counts": [("sessions", len(sessions)), ("versions", of.count())],
             "was_empty": "reason" in request.POST,

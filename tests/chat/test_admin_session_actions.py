@@ -72,6 +72,18 @@ def test_deleting_asks_first_and_counts(client: Client, sessions: list[ChatSessi
     assert ChatSession.objects.count() == 2
 
 
+@pytest.mark.parametrize("action", ["delete_sessions", "clear_memory"])
+def test_one_comes_back_to_the_list_as_it_was_filtered(
+    client: Client, sessions: list[ChatSession], action: str
+) -> None:
+    address = list_url(ChatSession) + "?review=none"
+    form = {"action": action, "_selected_action": [str(each.pk) for each in sessions]}
+    asked = client.post(address, form)
+    assert text_of(asked).count(f'"{address}"') == 3  # above, in the form, and back
+    done = client.post(asked.context["list_url"], {**form, "typed": "2"})
+    assert done.headers["Location"] == address
+
+
 def test_counting_looks_at_no_message(client: Client, sessions: list[ChatSession]) -> None:
     with CaptureQueriesContext(connection) as queries:
         act(client, "delete_sessions", sessions, index="0")
