@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import environ
+from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -31,6 +32,14 @@ def integer(name: str, default: int) -> int:
 def optional_integer(name: str) -> int | None:
     """A whole number from the environment, or None for an empty value."""
     return integer(name, 0) if env.str(name, default="").strip() else None
+
+
+def one_of(name: str, default: str, values: list[str]) -> str:
+    """One of some words from the environment; another is kept for the system check to name."""
+    raw = env.str(name, default="").strip().upper()
+    if raw and raw not in values:
+        BAD_VALUES[name] = (raw, f"one of {', '.join(values)}")
+    return raw if raw in values else default
 
 
 def boolean(name: str, default: bool) -> bool:
@@ -125,6 +134,11 @@ SQLITE_OPTIONS = {
 def database_settings() -> dict[str, Any]:
     """The connection that DATABASE_URL names, with what each engine needs to be safe and fast."""
     config = env.db_url("DATABASE_URL", default=f"sqlite:///{BASE_DIR / 'db.sqlite3'}")
+    if not str(config.get("ENGINE")).endswith(("sqlite3", "postgresql", "mysql")):
+        raise ImproperlyConfigured(
+            "DATABASE_URL names no database that is known here: use sqlite:////path,"
+            " postgres://user:password@host/name or mysql://user:password@host/name."
+        )
     # Under ASGI every request has a thread of its own, so a connection that outlives its request
     # is left over: PostgreSQL's come from a pool, the others are closed; chat.hops keeps its own.
     config["CONN_MAX_AGE"] = 0
@@ -377,7 +391,10 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "root": {
+        "handlers": ["console"],
+        "level": one_of("LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR"]),
+    },
     "loggers": {
         "axes": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},

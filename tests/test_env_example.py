@@ -8,7 +8,7 @@ import re
 from tests.environment import ROOT, setting_names
 
 OTHER_READERS = {"DEMO_PASSWORD"}  # read by the bootstrap command, not by settings.py
-READERS = r"(?:env\.\w+|env|integer|boolean)\(\s*\"([A-Z][A-Z0-9_]+)\""
+READERS = r"(?:env\.\w+|env|integer|boolean|one_of)\(\s*\"([A-Z][A-Z0-9_]+)\""
 
 
 def test_the_example_lists_every_setting_that_is_read_and_no_other() -> None:

@@ -97,8 +97,14 @@ def test_a_deployment_without_redis_is_warned(settings: Any) -> None:
 def test_the_server_does_not_start_with_a_wrong_setting(databases: Databases) -> None:
     url = databases.empty("sqlite")
     with pytest.raises(AssertionError) as refused:
-        manage(url, "check", CHAT_TURN_SECONDS="a minute", DEBUG="perhaps")
+        manage(url, "check", CHAT_TURN_SECONDS="a minute", DEBUG="perhaps", LOG_LEVEL="loud")
     text = str(refused.value)
     assert "CHAT_TURN_SECONDS is 'a minute'." in text
     assert "DEBUG is 'perhaps'." in text
     assert "Set it to true or false, or remove it." in text
+    assert "LOG_LEVEL is 'LOUD'." in text
+
+
+def test_a_database_that_is_not_known_is_told_by_what_is() -> None:
+    with pytest.raises(AssertionError, match="DATABASE_URL names no database that is known here"):
+        manage("oracle://somebody:secret@db.example.org/chat", "check")
