@@ -10,6 +10,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 POSITIVE = [
+    "DATABASE_POOL_SIZE",
+    "LOGIN_FAILURE_LIMIT",
     "CHAT_LEASE_SECONDS",
     "CHAT_TURN_SECONDS",
     "CHAT_CONNECT_SECONDS",
@@ -39,6 +41,7 @@ POSITIVE = [
     "CHAT_TOOL_RESULT_CHARS",
     "CHAT_REVIEW_CLAIM_HOURS",
 ]
+NOT_NEGATIVE = ["CHAT_DRAIN_SECONDS", "DEMO_MODEL_DELAY_MS"]
 PREFERENCE_MODES = ("confirm", "auto", "off")
 
 
@@ -71,11 +74,12 @@ def secret_key(app_configs: Any, **kwargs: Any) -> list[Error]:
 
 @register(Tags.compatibility)
 def positive_numbers(app_configs: Any, **kwargs: Any) -> list[Error]:
-    """chat.E002: a limit or a time that must be positive."""
+    """chat.E002: a limit or a time that must be positive, or at least not negative."""
     return [
-        Error(f"{name} is {value}.", hint="Set it to 1 or more.", id="chat.E002")
-        for name in POSITIVE
-        if (value := getattr(settings, name)) < 1
+        Error(f"{name} is {value}.", hint=f"Set it to {least} or more.", id="chat.E002")
+        for least, names in ((1, POSITIVE), (0, NOT_NEGATIVE))
+        for name in names
+        if (value := getattr(settings, name)) < least
     ]
 
 

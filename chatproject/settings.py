@@ -129,6 +129,7 @@ SQLITE_OPTIONS = {
         " PRAGMA secure_delete=ON;"
     ),
 }
+DATABASE_POOL_SIZE = integer("DATABASE_POOL_SIZE", 20)
 
 
 def database_settings() -> dict[str, Any]:
@@ -147,8 +148,8 @@ def database_settings() -> dict[str, Any]:
     if config["ENGINE"].endswith("sqlite3"):
         config["OPTIONS"] = {**SQLITE_OPTIONS, **options}
     elif config["ENGINE"].endswith("postgresql"):
-        size = integer("DATABASE_POOL_SIZE", 20)
-        options.setdefault("pool", {"min_size": 1, "max_size": size, "timeout": 10})
+        pool = {"min_size": 1, "max_size": max(DATABASE_POOL_SIZE, 1), "timeout": 10}
+        options.setdefault("pool", pool)
     elif config["ENGINE"].endswith("mysql"):
         use_pymysql()
         options.setdefault("charset", "utf8mb4")
@@ -200,7 +201,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-AXES_FAILURE_LIMIT = integer("LOGIN_FAILURE_LIMIT", 10)
+LOGIN_FAILURE_LIMIT = AXES_FAILURE_LIMIT = integer("LOGIN_FAILURE_LIMIT", 10)
 AXES_COOLOFF_TIME = 1  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_LOCKOUT_TEMPLATE = "registration/locked_out.html"

@@ -39,6 +39,15 @@ def test_a_limit_must_be_positive(settings: Any, name: str, value: int) -> None:
     assert ids(checks.positive_numbers(None)) == ["chat.E002"]
 
 
+@pytest.mark.parametrize("name", checks.NOT_NEGATIVE)
+@pytest.mark.parametrize(("value", "expected"), [(-1, 1), (0, 0)])
+def test_a_time_may_be_none_and_not_negative(
+    settings: Any, name: str, value: int, expected: int
+) -> None:
+    setattr(settings, name, value)
+    assert ids(checks.positive_numbers(None)) == ["chat.E002"] * expected
+
+
 @pytest.mark.parametrize(("value", "expected"), [(-1, 1), (0, 0), (50, 0), (51, 1)])
 def test_the_margin_leaves_room_for_a_request(settings: Any, value: int, expected: int) -> None:
     settings.CHAT_CONTEXT_MARGIN_PERCENT = value
