@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import JSONField, Q, QuerySet, Sum
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -23,6 +24,7 @@ from chat.admin.test_calls import TestCallPage
 from chat.admin.tools import ToolsPage
 from chat.models import Assistant, DailyUsage, ModelEndpoint
 from chat.turns import tools
+from memory.text import clean_data
 
 USAGE_DAYS = 30
 
@@ -50,6 +52,24 @@ def tools_field(assistant: Assistant | None) -> forms.MultipleChoiceField:
         widget=forms.CheckboxSelectMultiple,
         help_text="Offered where the endpoint supports tools, and never in temporary sessions.",
     )
+
+
+class StorableJSON(forms.JSONField):
+    """JSON that every engine can store and every endpoint can read."""
+
+    def to_python(self, value: Any) -> Any:
+        found = super().to_python(value)
+        try:
+            json.dumps(found, allow_nan=False)
+        except ValueError:
+            raise forms.ValidationError("NaN and infinite numbers are not JSON.") from None
+        if clean_data(found) != found:
+            raise forms.ValidationError("It holds NUL or half a character.")
+        return found
+
+    def prepare_value(self, value: Any) -> str:
+        """Half a character is shown by its escape: no page can hold it."""
+        return str(super().prepare_value(value)).encode("utf-8", "backslashreplace").decode()
 
 
 @admin.register(ModelEndpoint)
@@ -207,6 +227,7 @@ class AssistantAdmin(ToolsPage, TestCallPage, CountedDeletion, ChatAdmin):
         ("In use", {"fields": ["test_column"]}),
     ]
     readonly_fields = ["documents_column", "test_column"]
+    formfield_overrides: ClassVar[Any] = {JSONField: {"form_class": StorableJSON}}
 
     def scoped(self, rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
         if user.is_superuser:

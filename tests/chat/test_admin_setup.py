@@ -146,6 +146,10 @@ def assistant_form(assistant: Assistant, **changes: Any) -> dict[str, Any]:
     [
         ({"parameters": "[1]"}, "Must be a JSON object."),
         ({"parameters": '{"stream": true}'}, "stream is set by the product."),
+        ({"parameters": '{"stop": "\\u0000"}'}, "It holds NUL or half a character."),
+        ({"parameters": '{"stop": "\\ud800"}'}, "It holds NUL or half a character."),
+        ({"parameters": '{"temperature": NaN}'}, "NaN and infinite numbers are not JSON."),
+        ({"output_schema": '{"minimum": 1e999}'}, "NaN and infinite numbers are not JSON."),
         ({"max_messages": "0"}, "greater than or equal to 1"),
         ({"slug": "not a slug"}, "valid “slug”"),
     ],
