@@ -14,6 +14,8 @@ from chat.access import staff_tenants
 from chat.models import ChatSession, Membership
 from chat.models.tenants import DEFAULT_TENANT_SLUG
 
+NAME_LENGTH = 150  # characters of an account's name
+
 
 class Scoped(admin.ModelAdmin):
     """Lists, details, autocompletes and choices of forms hold only what `scoped` leaves."""
@@ -74,5 +76,7 @@ def staff_users(rows: QuerySet[Any], user: Any) -> QuerySet[Any]:
 
 def user_ids(term: str, limit: int = 200) -> list[Any]:
     """Ids of people whose name holds `term`; a list, since MariaDB has no LIMIT in a subquery."""
+    if len(term) > NAME_LENGTH:
+        return []  # SQLite refuses to compare with very long ones
     users = get_user_model()._default_manager.filter(username__icontains=term)
     return list(users.values_list("pk", flat=True)[:limit])
