@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -83,7 +82,7 @@ class ChatTurnAdmin(RecordedReads, ReadOnly, ChatAdmin):
         "first_token_column",
     ]
 
-    def get_ordering(self, request: HttpRequest) -> Sequence[str]:
+    def get_ordering(self, request: HttpRequest) -> Any:
         """Those of one status as they began: an index gives them so, whoever asks."""
         if "status__exact" in request.GET and "chat_session__id__exact" not in request.GET:
             return ["-started_at", "-pk"]
