@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
@@ -42,3 +44,26 @@ def test_a_stopped_answer_goes_on_or_begins_again(alice: Person, open_chat: Open
     chat.page.get_by_role("button", name="Continue").click()
     expect(chat.questions.last).to_contain_text("Go on exactly where you stopped.")
     expect(chat.finished_answers).to_have_count(2)
+
+
+def test_what_goes_on_is_in_sight_for_who_had_scrolled_up_and_goes_on_once(
+    alice: Person, open_chat: OpenChat
+) -> None:
+    session = alice.new_session()
+    long = "\n\n".join(f"Paragraph {n}." for n in range(60))
+    say(alice, session, f"demo: echo; finish length; fast\n{long}")
+    chat = open_chat(alice, session)
+    sent: list[str] = []
+    chat.page.on(
+        "websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame)))
+    )
+    chat.page.reload()
+    going_on = chat.page.get_by_role("button", name="Continue")
+    expect(going_on).to_be_in_viewport()
+    chat.page.locator("#scroller").evaluate("(each) => each.scrollBy(0, -150)")
+    going_on.evaluate("(each) => each.click()")
+    expect(chat.finished_answers).to_have_count(2)
+    expect(chat.finished_answers.last).to_be_in_viewport()
+    kinds = [json.loads(frame)["type"] for frame in sent]
+    assert kinds.count("turn.continue") == 1
+    assert "message.send" not in kinds

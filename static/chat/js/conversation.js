@@ -2,15 +2,16 @@
 
 import { AnswerExtras } from "./answer-extras.js";
 import { ApiError } from "./api.js";
-import { whoStays } from "./attention.js";
 import { Branches } from "./branches.js";
+import { Destination } from "./destination.js";
 import { Editing } from "./editing.js";
-import { showFound } from "./found.js";
 import { deletePair, rate } from "./message-deeds.js";
 import { MessageList } from "./message-list.js";
+import { Orders } from "./orders.js";
 import { Outbox } from "./outbox.js";
 import { refusalWords } from "./refusals.js";
 import { ReadingPosition } from "./reading-position.js";
+import { SessionReading } from "./session-reading.js";
 import { ChatSocket } from "./socket.js";
 import { TurnFollower } from "./turn-follower.js";
 
@@ -58,21 +59,22 @@ export class Conversation {
     this.loaded = new Promise((done) => {
       this.markLoaded = done;
     });
-    /** @type {import("./found.js").Target | null} */
-    this.target = null;
-    this.isStaying = whoStays();
     this.isDisposed = false;
-    this.isReloading = false;
-    this.mustReadAgain = false;
-    /** @type {import("./types.js").Frame[] | null} */
-    this.queue = []; // frames that wait while the conversation is being read
+    const isOver = () => this.isDisposed;
+    this.reading = new SessionReading({
+      fetch: () => Promise.all([this.#get(""), this.#get(`messages/?${PAGE}`)]),
+      onRead: (session, page) => this.#adopt(session, page),
+      onFrame: (frame) => this.#handle(frame),
+      onFailed: (error) => this.#readFailed(error),
+      isOver,
+    });
     this.position = new ReadingPosition(scroller, dependencies.onScroll);
     const { position } = this;
     const fetchPage = (/** @type {string} */ query) => this.#get(`messages/?${query}`);
     const actions = {
-      onRetry: (/** @type {string} */ turn) => this.#order("turn.retry", turn),
-      onRegenerate: (/** @type {string} */ turn) => this.#order("turn.regenerate", turn),
-      onContinue: (/** @type {string} */ turn) => this.#order("turn.continue", turn),
+      onRetry: (/** @type {string} */ turn) => this.orders.retry(turn),
+      onRegenerate: (/** @type {string} */ turn) => this.orders.regenerate(turn),
+      onContinue: (/** @type {string} */ turn) => this.orders.goOn(turn),
       onShowContext: dependencies.onShowContext,
       onEdit: (/** @type {import("./message-view.js").MessageView} */ view) => this.editing.begin(view),
       onChoose: (/** @type {string} */ message, /** @type {import("./message-view.js").MessageView} */ view) =>
@@ -90,6 +92,14 @@ export class Conversation {
       announcer: dependencies.announcer,
       onShown: () => this.#branchShown(),
     });
+    this.destination = new Destination({
+      list: this.list,
+      branches: this.branches,
+      position,
+      onDrawn: () => this.#drawn(),
+      onNotice: dependencies.onNotice,
+      isOver,
+    });
     this.editing = new Editing({
       list: this.list,
       limit: dependencies.limit,
@@ -104,7 +114,7 @@ export class Conversation {
       store: dependencies.store,
       actions: {
         ...dependencies.preferenceActions,
-        onAnswer: (preference, keep) => this.#answerPreference(preference, keep),
+        onAnswer: (preference, keep) => this.orders.answerPreference(preference, keep),
       },
       announcer: dependencies.announcer,
       onDrawn: () => position.follow(),
@@ -135,9 +145,22 @@ export class Conversation {
     });
     this.socket = new ChatSocket(
       `/ws/chat/${id}/`,
-      (frame) => this.#receive(frame),
+      (frame) => this.reading.receive(frame),
       (state) => this.#connectionChanged(state),
     );
+    this.orders = new Orders({
+      session: id,
+      api: dependencies.api,
+      outbox: this.outbox,
+      socket: this.socket,
+      follower: this.follower,
+      preferenceActions: dependencies.preferenceActions,
+      onGoingOn: () => {
+        this.destination.wish(null);
+        position.toEnd();
+      },
+      onNotice: dependencies.onNotice,
+    });
   }
 
   get isEmpty() {
@@ -146,44 +169,20 @@ export class Conversation {
 
   /** @param {import("./found.js").Target | null} [target] where the reader wants to be; null: at the end */
   async open(target = null) {
-    this.#wish(target);
-    if (!(await this.#read())) return;
+    this.destination.wish(target);
+    if (!(await this.reading.read())) return;
     this.outbox.restore();
     this.editing.restore(this.need.drafts.edit(this.id));
     this.#drawn();
     this.position.toEnd();
     this.socket.open();
-    if (this.target) await this.#show(this.target);
+    await this.destination.goThere();
   }
 
   /** Bring a message into sight, and mark it. @param {import("./found.js").Target} target */
   async goTo(target) {
-    this.#wish(target);
-    if (this.session) await this.#show(target); // else once it is read
-  }
-
-  /** @param {import("./found.js").Target | null} target the last one that was wished for is gone to */
-  #wish(target) {
-    this.target = target;
-    this.isStaying = whoStays();
-  }
-
-  /** @param {import("./found.js").Target} target */
-  async #show(target) {
-    const { isStaying } = this;
-    try {
-      await this.list.toSeq(target.seq);
-      if (this.isDisposed || this.target !== target) return;
-      if (!this.list.at(target.seq) && target.message) await this.branches.offer(target.message, target.seq);
-    } catch (error) {
-      this.need.onNotice(`The message could not be shown: ${/** @type {Error} */ (error).message}`);
-      return;
-    }
-    if (this.isDisposed || this.target !== target) return;
-    this.#drawn();
-    const view = this.list.at(target.seq);
-    if (view) showFound(view.element, target.words, this.position, isStaying());
-    else this.need.onNotice(`Message ${target.seq} is not among those that are shown.`, "plain");
+    this.destination.wish(target);
+    if (this.session) await this.destination.goThere(); // else once it is read
   }
 
   /**
@@ -198,7 +197,7 @@ export class Conversation {
         ? "The answer is still being written: wait for its end, or stop it with Esc."
         : "An answer was being written when the connection was lost. Send this when it is back.";
     }
-    this.#wish(null);
+    this.destination.wish(null);
     if (this.list.hasAfter) await this.list.toLatest();
     if (this.isDisposed) {
       this.need.drafts.save(this.id, text); // the reader has gone to another chat meanwhile
@@ -216,13 +215,7 @@ export class Conversation {
   }
 
   async stop() {
-    const wish = this.follower.stop();
-    if (!wish || this.socket.send({ type: "turn.stop", ...wish })) return;
-    try {
-      await this.need.api.post(`sessions/${this.id}/turns/${wish.turn}/stop/`, { seen: wish.seen });
-    } catch (error) {
-      this.need.onNotice(`It was not stopped: ${/** @type {Error} */ (error).message}`);
-    }
+    await this.orders.stop();
   }
 
   /** The newest turn, or null before the first. */
@@ -232,9 +225,7 @@ export class Conversation {
 
   /** Draw where the window of the newest request began. @param {import("./types.js").ContextFrame} context */
   showWindow(context) {
-    this.list.windowFrom = context.window.messages ? (context.window.from_seq ?? 0) : 0;
-    this.list.summarisedThrough = context.summary?.covers_through ?? 0;
-    this.list.refresh();
+    this.list.showWindow(context);
     this.position.follow();
   }
 
@@ -244,14 +235,7 @@ export class Conversation {
   }
 
   async toLatest() {
-    this.#wish(null);
-    try {
-      await this.list.toLatest();
-    } catch (error) {
-      this.need.onNotice(`The latest messages could not be shown: ${/** @type {Error} */ (error).message}`);
-      return;
-    }
-    if (!this.target) this.position.toEnd();
+    await this.destination.toLatest();
   }
 
   retryConnection() {
@@ -279,27 +263,13 @@ export class Conversation {
     return this.need.api.get(`sessions/${this.id}/${path}`);
   }
 
-  /** Read the session and its newest messages. @returns {Promise<boolean>} whether that worked */
-  async #read() {
-    this.queue ??= [];
-    try {
-      const [session, page] = await Promise.all([this.#get(""), this.#get(`messages/?${PAGE}`)]);
-      if (this.isDisposed) return false;
-      this.#adopt(session, page);
-      return true;
-    } catch (error) {
-      if (!this.isDisposed) this.#readFailed(/** @type {Error} */ (error));
-      return false;
-    }
-  }
-
   /** @param {Error} error */
   #readFailed(error) {
     if (!(error instanceof ApiError)) throw error;
     if (error.status === 404) this.#gone("missing");
     if (error.status === 404 || error.status === 401) return;
     this.need.onConnection({ name: "waiting", retryAt: Date.now() + TRY_AGAIN });
-    const again = () => (this.session ? this.#reload() : this.open(this.target));
+    const again = () => (this.session ? this.#reload() : this.open(this.destination.target));
     setTimeout(() => !this.isDisposed && again(), TRY_AGAIN);
   }
 
@@ -320,23 +290,11 @@ export class Conversation {
     this.follower.adopt(page.results);
     if (this.outbox.pending) this.need.elements.container.append(this.outbox.bubble);
     this.need.onSession(session);
-    const frames = this.queue ?? [];
-    this.queue = null;
-    frames.forEach((frame) => this.#handle(frame));
   }
 
   /** Something was missed: read again; what comes in meanwhile is applied on top. */
   async #reload() {
-    this.mustReadAgain = this.isReloading; // what is being read may be older than what was told now
-    if (this.isReloading || this.isDisposed) return;
-    this.isReloading = true;
-    let isRead = await this.#read();
-    while (isRead && this.mustReadAgain) {
-      this.mustReadAgain = false;
-      isRead = await this.#read();
-    }
-    this.isReloading = false;
-    if (!isRead) return;
+    if (!(await this.reading.readAgain())) return;
     this.outbox.transmit();
     this.position.follow();
     this.#drawn();
@@ -380,24 +338,6 @@ export class Conversation {
     this.extras.draw();
     this.session = { ...this.session, running: null };
     this.need.onSession(this.session);
-  }
-
-  /** @param {string} type @param {string} turn */
-  #order(type, turn) {
-    const isOut = this.outbox.order(type, { turn });
-    if (!isOut) this.need.onNotice("There is no connection at the moment; try again when it is back.");
-  }
-
-  /** @param {number} id @param {boolean} keep */
-  async #answerPreference(id, keep) {
-    if (this.socket.send({ type: "preference.answer", id, keep })) return;
-    await this.need.preferenceActions.onAnswer(id, keep);
-  }
-
-  /** @param {import("./types.js").Frame} frame */
-  #receive(frame) {
-    if (this.queue) this.queue.push(frame);
-    else this.#handle(frame);
   }
 
   /** @param {import("./types.js").Frame} frame */
@@ -454,10 +394,7 @@ export class Conversation {
 
   /** @param {import("./types.js").Frame} frame */
   #onCleared(frame) {
-    this.list.forgetLine = frame.memory_starts_after;
-    this.list.windowFrom = 0;
-    this.list.summarisedThrough = 0;
-    this.list.refresh();
+    this.list.showForgetLine(frame.memory_starts_after);
     this.position.follow();
     // All that is remembered may have gone with it.
     this.need.store.load().catch((error) => console.info("What is remembered could not be read.", error));

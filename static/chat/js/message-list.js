@@ -146,6 +146,21 @@ export class MessageList {
     this.#markWindow();
   }
 
+  /** Where the window of the newest request began. @param {import("./types.js").ContextFrame} context */
+  showWindow(context) {
+    this.windowFrom = context.window.messages ? (context.window.from_seq ?? 0) : 0;
+    this.summarisedThrough = context.summary?.covers_through ?? 0;
+    this.refresh();
+  }
+
+  /** Memory was cleared: no window reaches over the line. @param {number} seq */
+  showForgetLine(seq) {
+    this.forgetLine = seq;
+    this.windowFrom = 0;
+    this.summarisedThrough = 0;
+    this.refresh();
+  }
+
   /** One line where the summary ends and the window begins at the same message, else two. */
   #markWindow() {
     const isShown = this.windowFrom > this.forgetLine + 1;

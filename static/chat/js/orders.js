@@ -1,0 +1,60 @@
+/** What the reader asks for beside messages: over the socket, and over REST where that would be lost. */
+
+const OFFLINE = "There is no connection at the moment; try again when it is back.";
+
+/**
+ * @typedef {object} OrderDependencies
+ * @property {string} session
+ * @property {import("./api.js").Api} api
+ * @property {import("./outbox.js").Outbox} outbox
+ * @property {import("./socket.js").ChatSocket} socket
+ * @property {import("./turn-follower.js").TurnFollower} follower
+ * @property {import("./preference-view.js").PreferenceActions} preferenceActions
+ * @property {() => void} onGoingOn what comes stands at the end, wherever the reader is
+ * @property {(text: string) => void} onNotice
+ */
+
+export class Orders {
+  /** @param {OrderDependencies} dependencies */
+  constructor(dependencies) {
+    this.need = dependencies;
+  }
+
+  /** @param {string} turn */
+  retry(turn) {
+    this.#order("turn.retry", turn);
+  }
+
+  /** @param {string} turn */
+  regenerate(turn) {
+    this.#order("turn.regenerate", turn);
+  }
+
+  /** @param {string} turn */
+  goOn(turn) {
+    this.need.onGoingOn();
+    this.#order("turn.continue", turn);
+  }
+
+  /** @param {string} type @param {string} turn */
+  #order(type, turn) {
+    if (!this.need.outbox.order(type, { turn })) this.need.onNotice(OFFLINE);
+  }
+
+  async stop() {
+    const { session, api, socket, follower, onNotice } = this.need;
+    const wish = follower.stop();
+    if (!wish || socket.send({ type: "turn.stop", ...wish })) return;
+    try {
+      await api.post(`sessions/${session}/turns/${wish.turn}/stop/`, { seen: wish.seen });
+    } catch (error) {
+      onNotice(`It was not stopped: ${/** @type {Error} */ (error).message}`);
+    }
+  }
+
+  /** @param {number} id @param {boolean} keep */
+  async answerPreference(id, keep) {
+    if (this.need.socket.send({ type: "preference.answer", id, keep })) return;
+    await this.need.preferenceActions.onAnswer(id, keep);
+  }
+}
