@@ -45,9 +45,13 @@ class Plan:
     sources: tuple[Source, ...]
 
 
-def of(tenant_id: int, user_id: int) -> DigestText | None:
-    """The digest that opens a new conversation; None: there is none, or it is switched off."""
-    row = _of(tenant_id, user_id).filter(is_enabled=True).exclude(text="").first()
+def of(tenant_id: int, user_id: int, *, hold: bool = False) -> DigestText | None:
+    """The digest that opens a new conversation; None: there is none, or it is switched off.
+
+    With `hold` nobody changes it until the caller's transaction ends.
+    """
+    rows = _of(tenant_id, user_id).filter(is_enabled=True).exclude(text="")
+    row = (rows.select_for_update() if hold else rows).first()
     return DigestText(row.pk, row.text, tuple(row.sources)) if row is not None else None
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "disable",
     "edit",
     "enable",
+    "hold",
     "is_forgotten",
     "listed",
     "matching",
@@ -220,6 +221,22 @@ def _ranked(rows: Iterable[UserPreference], question: str) -> list[UserPreferenc
         return -len(shared), row.scope == ALL, -row.pk
 
     return sorted(rows, key=rank)
+
+
+def hold(ids: Collection[int]) -> set[int]:
+    """Which of these there are: nobody deletes them until the caller's transaction ends.
+
+    So whoever deletes one finds the copies that this transaction makes. It hinders no other change.
+    """
+    rows = UserPreference.objects.filter(pk__in=ids)
+    if connection.vendor == "sqlite":  # where nobody else is writing now
+        return set(rows.values_list("pk", flat=True))
+    lock = "FOR KEY SHARE" if connection.vendor == "postgresql" else "LOCK IN SHARE MODE"
+    table = connection.ops.quote_name(UserPreference._meta.db_table)
+    marks = ", ".join(["%s"] * len(ids))
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT id FROM {table} WHERE id IN ({marks}) {lock}", list(ids))
+        return {pk for (pk,) in cursor.fetchall()}
 
 
 def used(ids: Iterable[int]) -> None:

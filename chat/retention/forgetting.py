@@ -191,8 +191,10 @@ def digest_id(tenant_id: int, user_id: int) -> str:
 
 
 def drop_digest(tenant_id: int, user_id: int) -> Gone:
-    taken = gone(context_parts=copies.drop_digest_blocks(tenant_id, user_id))
-    return taken + gone(digests=int(digests.delete(tenant_id, user_id)))
+    """Its row first: whoever is writing a request with it ends before, and the copy is found."""
+    deleted = digests.delete(tenant_id, user_id)
+    blocks = copies.drop_digest_blocks(tenant_id, user_id)
+    return gone(context_parts=blocks, digests=int(deleted))
 
 
 def with_memory(tenant_id: int, user_id: int) -> QuerySet[ChatSession, uuid.UUID]:

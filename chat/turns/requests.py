@@ -15,7 +15,7 @@ from django.db import transaction
 
 from chat import events, leases, records, usage
 from chat.models import Assistant, ChatMessage, ChatSession, ChatTurn, ModelEndpoint
-from chat.turns import derived, images, output_schema, policies, references, tools
+from chat.turns import derived, images, output_schema, policies, references, still_there, tools
 from chat.turns.history import SessionHistory, history_message
 from chat.turns.inputs import Input
 from chat.turns.orders import NOTHING_SPENT, Begun, Refused, Spent
@@ -120,7 +120,8 @@ def shrink(begun: Begun, context_limit: int | None) -> Begun:
         ).get(pk=begun.turn_id)
         assistant = turn.chat_session.assistant
         _lower_limit(assistant.endpoint, begun, context_limit)
-        return _write(assistant, turn, begun.memory, replace(begun, was_shrunk=True))
+        memory = still_there.refreshed(begun.memory)
+        return _write(assistant, turn, memory, replace(begun, was_shrunk=True))
 
 
 def follow(begun: Begun) -> Begun:
@@ -130,7 +131,8 @@ def follow(begun: Begun) -> Begun:
         turn = ChatTurn.objects.select_related(
             "chat_session__assistant__endpoint",
         ).get(pk=begun.turn_id)
-        return _write(turn.chat_session.assistant, turn, begun.memory, begun)
+        memory = still_there.refreshed(begun.memory)
+        return _write(turn.chat_session.assistant, turn, memory, begun)
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,7 @@ def _write(
     assistant: Assistant, turn: ChatTurn, memory: TurnMemory, before: Begun | _Before
 ) -> Begun:
     """Assemble and record the request that follows `before` in a turn."""
+    memory = still_there.held(memory, before.caller)
     sent, urls = _with_images(assistant, turn.chat_session_id, memory)
     assembled = _assemble(assistant, sent, before.tools)
     manifest = {**assembled.manifest, "of": memory.count}

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.utils import timezone
 
-from chat import events, leases
+from chat import events
 from chat.hops import hop
 from chat.models import ChatMessage, ChatSession, ContextRecord, DerivedText
-from chat.turns import policies, tools
+from chat.turns import policies, still_there, tools
 from chat.turns.answers import Emit
 from chat.turns.endings import answer_row
 from chat.turns.history import history_message
@@ -84,10 +85,9 @@ def completed(calls: Sequence[ToolCall], results: Sequence[Result]) -> tuple[Res
 def store(begun: Begun, used: Round) -> Begun:
     """Store the calls and their results under the turn's lease; the turn as it then stands."""
     with transaction.atomic():
-        leases.hold(
-            begun.session_id,
-            begun.turn_id,
-            token_count=F("token_count") + used.outcome.spent.total,
+        sources = [source for result in used.results for source in result.sources]
+        still_there.hold_with_sources(
+            begun, sources, token_count=F("token_count") + used.outcome.spent.total
         )
         ContextRecord.objects.filter(pk=begun.record_id).update(
             input_tokens=used.outcome.input_tokens,
@@ -112,8 +112,11 @@ def _store_rows(begun: Begun, used: Round) -> list[ChatMessage]:
     rows = [first]
     for asked, result in zip(used.calls, used.results, strict=True):
         row = _answered(_row(begun, next_seq), asked, result, rows[-1].pk)
+        if not still_there.are_there(result.sources):
+            row.content, row.token_count, row.redacted_at = "", None, timezone.now()
         row.save(force_insert=True)
-        _note_sources(row, result)
+        if row.redacted_at is None:
+            _note_sources(row, result)
         rows.append(row)
         next_seq += 1
     new = len(rows) - (partial is not None)

@@ -7,15 +7,19 @@ import json
 import re
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 
 from chat import llm, retention, running
-from chat.models import ChatMessage, ChatSession, DerivedText
-from chat.tools import history
+from chat.models import ChatMessage, ChatSession, ContextPart, DerivedText
+from chat.tools import clock, history
 from chat.turns import rounds
+from chat.turns.history import REDACTED_TEXT
+from chat.turns.tools import Result
+from memory import digests
 from memory.models import UserPreference
 from tests import builders
 from tests.fakes import FakeEndpoint, Reply, Wait, answer
@@ -32,6 +36,7 @@ BUILT_IN = ["current_time", "remember", "forget", "search_history"]
 async def _close_clients(settings: Any) -> AsyncIterator[None]:
     settings.CHAT_TITLES_ENABLED = False
     settings.CHAT_PREFERENCES_MODE = "off"
+    settings.CHAT_DIGEST_ENABLED = True
     yield
     await llm.aclose()
 
@@ -214,6 +219,77 @@ async def test_of_a_long_message_the_part_is_told_that_was_asked_for(
     assert "港口叫青云。The marina is Falkenhafen." in told
     assert (told[0], told[-1]) == ("…", "…")
     assert len(told) < history.SHOWN + 30
+
+
+async def test_what_a_turn_forgets_is_not_sent_again_by_it_and_no_copy_is_left(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    await sync_to_async(builders.preference)(chat_session.user, "diet", "Eats no Falkenhafen fish.")
+    await call(chat_session, fake_endpoint, "forget", key="diet")
+    first, second = (str(each.body["messages"]) for each in fake_endpoint.requests)
+    assert ("no Falkenhafen fish" in first, "no Falkenhafen fish" in second) == (True, False)
+    assert not await ContextPart.objects.filter(text__contains="Falkenhafen").aexists()
+    assert not await DerivedText.objects.exclude(source_preference=None).aexists()
+
+
+async def test_what_was_found_and_deleted_while_another_tool_runs_is_not_stored(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boats = await sync_to_async(indexed)(chat_session, "The marina is called Falkenhafen.")
+
+    async def meanwhile(caller: object, arguments: object) -> Result:
+        await sync_to_async(retention.forget_session)(boats.pk)
+        return Result("Noon.")
+
+    monkeypatch.setattr(clock, "CURRENT_TIME", replace(clock.CURRENT_TIME, run=meanwhile))
+    asked = ("c1", "search_history", '{"words": "marina"}'), ("c2", "current_time", "{}")
+    fake_endpoint.replies(asks(*asked), answer("Done."))
+    await say(chat_session, "Where is it?")
+    rows = ChatMessage.objects.filter(chat_session=chat_session, role="tool").order_by("seq")
+    found, noon = [each async for each in rows]
+    assert (found.content, found.redacted_at is not None) == ("", True)
+    assert noon.content == "Noon."
+    assert REDACTED_TEXT in sent(fake_endpoint)
+    assert "Falkenhafen" not in str(fake_endpoint.requests[-1].body)
+    assert not await ContextPart.objects.filter(text__contains="Falkenhafen").aexists()
+
+
+async def test_what_was_found_and_deleted_while_the_model_writes_is_not_sent_again(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+) -> None:
+    boats = await sync_to_async(indexed)(chat_session, "The marina is called Falkenhafen.")
+    await sync_to_async(digests.edit)(
+        chat_session.tenant_id, chat_session.user_id, "Has a boat in Falkenhafen."
+    )
+    gate = threading.Event()
+    time_asked = asks(("c2", "current_time", "{}"))
+    fake_endpoint.replies(
+        asks(("c1", "search_history", '{"words": "marina"}')),
+        Reply([Wait(gate), *time_asked.steps]),
+        answer("Done."),
+    )
+    turn = asyncio.create_task(say(chat_session, "Where is it?"))
+    async with asyncio.timeout(10):
+        while len(fake_endpoint.requests) < 2:
+            await asyncio.sleep(0.01)
+    assert "in Falkenhafen" in str(fake_endpoint.requests[-1].body["messages"])
+    assert "called Falkenhafen" in str(fake_endpoint.requests[-1].body["messages"])
+    await sync_to_async(retention.forget_session)(boats.pk)
+    await sync_to_async(retention.forget_digest)(chat_session.tenant_id, chat_session.user_id)
+    gate.set()
+    await turn
+    assert len(fake_endpoint.requests) == 3
+    assert "Falkenhafen" not in str(fake_endpoint.requests[-1].body)
+    assert not await ContextPart.objects.filter(text__contains="Falkenhafen").aexists()
+    assert not await DerivedText.objects.filter(source_session=boats.pk).aexists()
+
+
+def indexed(chat_session: ChatSession, text: str) -> ChatSession:
+    """Another session in which something was said that can be found."""
+    made = another(chat_session)
+    builders.exchange(made, text, "Noted.")
+    index(made)
+    return made
 
 
 async def test_a_whole_number_with_a_point_is_a_limit_too(
