@@ -1,7 +1,8 @@
 """Who may open and send what: one table over every address, action and autocomplete of the site.
 
 A page that is not in the table fails `test_every_address_has_an_entry`, and a row that
-`admin_world` lacks fails by its name. A refusal tells nothing: a foreign and an unknown id end alike.
+`admin_world` lacks fails by its name. A refusal tells nothing: a foreign and an unknown id end
+alike.
 """
 
 from __future__ import annotations
