@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 
 from chat.hops import give_back_connections
 from chat.transfer import export_jobs
 
 logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 5.0  # between two looks: the loop is rung at the end of every turn
 
 
 class Exports:
@@ -18,10 +21,13 @@ class Exports:
     def __init__(self) -> None:
         self._stopped = threading.Event()
         self._task: asyncio.Task[None] | None = None
+        self._next_look = 0.0
 
     def look(self) -> None:
-        """Write what waits, unless that is being done."""
-        if self._task is None or self._task.done():
+        """Write what waits, unless that is being done or was looked at just now."""
+        now = time.monotonic()
+        if now >= self._next_look and (self._task is None or self._task.done()):
+            self._next_look = now + LOOK_SECONDS
             self._task = asyncio.create_task(asyncio.to_thread(self._write), name="exports")
 
     async def stop(self) -> None:

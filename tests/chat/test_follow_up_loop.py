@@ -73,6 +73,20 @@ async def test_the_end_of_a_turn_rings_the_loop_of_its_process(
     await until_title(chat_session, "Holidays")
 
 
+async def test_exports_are_not_looked_at_whenever_the_bell_rings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = list[int]()
+    monkeypatch.setattr(
+        "chat.transfer.export_jobs.run_due_exports", lambda stopped: looks.append(len(looks))
+    )
+    follow_ups.start()
+    for _ in range(5):
+        await asyncio.sleep(0.05)
+        follow_ups.ring()
+    assert looks == [0]
+
+
 async def test_what_others_made_due_is_found_without_a_bell(
     chat_session: ChatSession, fake_endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
