@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, WebSocketRoute, expect
 
-from tests.browser.chat import Chat, say
-from tests.browser.conftest import OpenChat
+from tests.browser import growth
+from tests.browser.chat import Chat, contents, say
+from tests.browser.conftest import OpenChat, OpenPage
 from tests.browser.console import ConsoleWatch
 from tests.browser.gate import Gate
+from tests.builders import png
 from tests.clients import Person
 from tests.databases import run_with_models
 
@@ -238,3 +241,188 @@ def test_results_that_come_later_keep_the_focus_in_the_list(searching: Chat) -> 
     gate.open()
     searching.page.wait_for_function("(link) => !link.isConnected", arg=before)
     expect(found(searching).first).to_be_focused()
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+def test_what_is_typed_before_the_page_has_loaded_stays(
+    open_page: OpenPage, new_person: Person
+) -> None:
+    chat = Chat(open_page(new_person))
+    gate = Gate(chat.page, "**/chat/js/composer.js")
+    chat.page.goto(f"/chat/{new_person.new_session()}/", wait_until="commit")
+    chat.box.press_sequentially("An early ")
+    gate.wait()
+    gate.open()
+    chat.wait_until_online()
+    chat.page.keyboard.type("bird")
+    expect(chat.box).to_have_value("An early bird")
+
+
+def test_enter_while_the_session_of_an_image_is_made_does_not_send_without_it(
+    open_page: OpenPage, new_person: Person
+) -> None:
+    chat = Chat(open_page(new_person))
+    chat.page.goto("/")
+    gate = Gate(chat.page, "**/api/v1/sessions/", method="POST")
+    image = {"name": "red.png", "mimeType": "image/png", "buffer": png(8, 8)}
+    chat.page.locator("#attach-file").set_input_files([image])  # type: ignore[list-item]
+    gate.wait()
+    chat.send("What is this?")
+    expect(chat.notice).to_contain_text("An image is still on its way")
+    gate.open()
+    expect(chat.page.get_by_role("button", name="Remove red.png")).to_be_visible()
+    expect(chat.send_button).to_be_enabled()
+    chat.box.press("Enter")
+    expect(chat.questions.first.get_by_role("img")).to_be_attached()
+    expect(chat.finished_answers).to_have_count(1)
+    assert contents(new_person, chat.session_id)[0] == "What is this?"
+
+
+class DeafLine:
+    """The page's first line to the server loses orders of some types; a later one does not."""
+
+    def __init__(self, chat: Chat, *lost: str) -> None:
+        self._lost = lost
+        self._lines: list[WebSocketRoute] = []
+        self.was_lost = 0
+        chat.page.route_web_socket("**/ws/chat/**", self._relay)
+
+    def break_off(self) -> None:
+        self._lines[0].close()
+
+    def _relay(self, line: WebSocketRoute) -> None:
+        is_first = not self._lines
+        self._lines.append(line)
+        there = line.connect_to_server()
+
+        def outwards(frame: str | bytes) -> None:
+            if is_first and json.loads(frame)["type"] in self._lost:
+                self.was_lost += 1
+            else:
+                there.send(frame)
+
+        line.on_message(outwards)
+
+
+def test_stop_that_was_lost_on_the_way_is_said_again(open_page: OpenPage, alice: Person) -> None:
+    chat = Chat(open_page(alice))
+    line = DeafLine(chat, "turn.stop")
+    chat.open(alice.new_session())
+    chat.send(growth.slowly(growth.numbered(1_000), ms=20))
+    expect(chat.live_answer).to_contain_text("n2")
+    chat.stop_button.click()
+    expect(chat.page.locator("#connection")).to_contain_text("Stopping")
+    line.break_off()
+    expect(chat.messages).to_contain_text("Stopped by you after")
+    assert line.was_lost == 1
+
+
+def test_an_order_that_was_lost_on_the_way_is_given_again(
+    open_page: OpenPage, alice: Person
+) -> None:
+    session = alice.new_session()
+    say(alice, session, "demo: echo\nOnce")
+    chat = Chat(open_page(alice))
+    line = DeafLine(chat, "turn.regenerate")
+    chat.open(session)
+    chat.answers.first.get_by_role("button", name="Regenerate").click()
+    while not line.was_lost:
+        chat.page.wait_for_timeout(20)
+    line.break_off()
+    expect(chat.messages).to_contain_text("Version 2 of 2")
+
+
+def test_a_rating_leaves_the_focus_on_its_button(open_chat: OpenChat, alice: Person) -> None:
+    session = alice.new_session()
+    say(alice, session, "Hello")
+    good = open_chat(alice, session).answers.first.get_by_role("button", name="Good answer")
+    good.focus()
+    good.press("Enter")
+    expect(good).to_have_attribute("aria-pressed", "true")
+    expect(good).to_be_focused()
+
+
+# --- Lists that are read --------------------------------------------------------------------------
+
+DIGEST = """
+from chat.models import ChatSession
+from memory import digests
+session = ChatSession.objects.get(pk={!r})
+digests.edit(session.tenant_id, session.user_id, "Likes birds")
+"""
+
+
+def test_a_list_that_comes_late_takes_back_no_name(open_chat: OpenChat, new_person: Person) -> None:
+    session = new_person.new_session(title="Old name")
+    chat = open_chat(new_person, session)
+    rows = chat.sessions.get_by_role("link")
+    expect(rows.filter(has_text="Old name")).to_be_visible()
+    new_person.new_session(title="From elsewhere")
+    gate = Gate(chat.page, "**/api/v1/sessions/?is_archived=false")
+    chat.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    gate.wait()
+    new_person.call("PATCH", f"sessions/{session}/", {"title": "New name"})
+    expect(rows.filter(has_text="New name")).to_be_visible()
+    gate.open()
+    expect(rows.filter(has_text="From elsewhere")).to_be_visible()
+    assert rows.filter(has_text="Old name").count() == 0
+
+
+def test_what_is_remembered_while_the_list_is_read_stays_in_it(
+    open_chat: OpenChat, new_person: Person
+) -> None:
+    chat = open_chat(new_person, new_person.new_session())
+    gate = Gate(chat.page, "**/api/v1/preferences/")
+    panel = chat.show_details("Memory")
+    gate.wait()
+    chat.send("/remember tea: green")
+    tea = panel.get_by_role("listitem").filter(has_text="green")
+    expect(tea).to_be_visible()
+    with chat.page.expect_response("**/api/v1/preferences/"):
+        gate.open()
+    chat.page.evaluate("new Promise(requestAnimationFrame)")
+    expect(tea).to_be_visible()
+
+
+def test_what_is_written_about_oneself_stays_while_the_panel_is_read_again(
+    open_chat: OpenChat, new_person: Person, site_database: str
+) -> None:
+    session = new_person.new_session()
+    run_with_models(site_database, DIGEST.format(session))
+    chat = open_chat(new_person, session)
+    panel = chat.show_details("Memory")
+    expect(panel).to_contain_text("Likes birds")
+    gate = Gate(chat.page, "**/api/v1/memory/")
+    panel = chat.show_details("Memory")
+    gate.wait()
+    section = panel.locator("#digest")
+    section.get_by_role("button", name="Edit").click()
+    field = panel.get_by_role("textbox", name="What I know about you")
+    field.fill("Likes herons")
+    with chat.page.expect_response("**/api/v1/memory/"):
+        gate.open()
+    chat.page.evaluate("new Promise(requestAnimationFrame)")
+    expect(field).to_have_value("Likes herons")
+    section.get_by_role("button", name="Save").click()
+    expect(section.get_by_role("button", name="Edit")).to_be_visible()
+    expect(section).to_contain_text("Likes herons")
+
+
+def test_memory_that_is_switched_off_late_is_not_said_to_be_off_elsewhere(
+    open_chat: OpenChat, new_person: Person
+) -> None:
+    session, other = new_person.new_session(), new_person.new_session()
+    chat = open_chat(new_person, session)
+    panel = chat.show_details("Memory")
+    gate = Gate(chat.page, f"**/api/v1/sessions/{session}/", method="PATCH")
+    panel.get_by_role("switch", name="Send earlier messages along").uncheck()
+    gate.wait()
+    chat.choose(other)
+    chat.wait_until_online()
+    with chat.page.expect_response(f"**/api/v1/sessions/{session}/"):
+        gate.open()
+    chat.page.evaluate("new Promise(requestAnimationFrame)")
+    expect(panel.get_by_role("switch", name="Send earlier messages along")).to_be_checked()
+    expect(chat.page.get_by_text("Memory off")).to_be_hidden()

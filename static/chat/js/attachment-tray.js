@@ -29,6 +29,7 @@ export class AttachmentTray {
     this.status = byId("attachments-status");
     /** @type {HTMLInputElement} */
     this.input = byId("attach-file");
+    this.preparing = 0; // images whose session is being made
     /** @type {string | null} */
     this.session = null;
     /** @type {Map<string, Waiting[]>} */
@@ -46,7 +47,7 @@ export class AttachmentTray {
 
   /** An image is still on its way to the server. */
   get isBusy() {
-    return this.items.some((item) => !item.attachment);
+    return this.preparing > 0 || this.items.some((item) => !item.attachment);
   }
 
   /** Another session's images. @param {string | null} session */
@@ -61,7 +62,7 @@ export class AttachmentTray {
     const taken = [...files].filter((file) => this.#isTaken(file));
     if (!taken.length) return;
     try {
-      const session = await this.need.needSession();
+      const session = await this.#prepare();
       await Promise.all(taken.map((file) => this.#upload(session, file)));
     } catch (error) {
       this.need.onProblem(/** @type {Error} */ (error).message);
@@ -107,6 +108,18 @@ export class AttachmentTray {
       event.preventDefault();
       this.add(event.dataTransfer?.files ?? []);
     });
+  }
+
+  /** Whoever presses Enter meanwhile means to send the image too. @returns {Promise<string>} the session */
+  async #prepare() {
+    this.preparing += 1;
+    this.need.onChange();
+    try {
+      return await this.need.needSession();
+    } finally {
+      this.preparing -= 1;
+      this.need.onChange();
+    }
   }
 
   /** What can be known here is said at once; the server looks at the content. @param {File} file */

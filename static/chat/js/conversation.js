@@ -364,6 +364,7 @@ export class Conversation {
       ? frame.running === this.follower.turn
       : !this.follower.answer && (this.list.hasAfter || frame.head === (this.list.last?.id ?? null));
     const isLineSame = frame.memory.starts_after === this.list.forgetLine;
+    this.orders.stopAgain(frame.running);
     if (isSame && isLineSame) this.outbox.transmit();
     else this.#reload();
   }

@@ -17,10 +17,24 @@ export class DigestView {
     this.api = api;
     this.onStatus = onStatus;
     this.box = byId("digest");
+    /** @type {import("./types.js").Digest | null} */
+    this.digest = null;
+    this.isWriting = false;
   }
 
-  /** @param {import("./types.js").Digest | null} digest */
+  /** What was read; who is writing in it goes on. @param {import("./types.js").Digest | null} digest */
   show(digest) {
+    this.digest = digest;
+    if (!this.isWriting) this.#draw();
+  }
+
+  #leave() {
+    this.isWriting = false;
+    this.#draw();
+  }
+
+  #draw() {
+    const { digest } = this;
     byId("digest-section").hidden = !digest;
     this.box.replaceChildren(...(digest ? this.#nodes(digest) : []));
   }
@@ -56,30 +70,40 @@ export class DigestView {
     const label = "What I know about you";
     const field = element("textarea", { class: "input", rows: 8, dir: "auto", "aria-label": label });
     field.value = digest.text;
+    this.isWriting = true;
     field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       if (event.key !== "Escape" || isComposing(event)) return;
       event.stopPropagation();
-      this.show(digest);
+      this.#leave();
     });
     this.box.replaceChildren(
       field,
       element(
         "p",
         { class: "preference-tools" },
-        textButton(null, "Save", () => this.#change({ text: field.value })),
-        textButton(null, "Cancel", () => this.show(digest)),
+        textButton(null, "Save", () => this.#save(field)),
+        textButton(null, "Cancel", () => this.#leave()),
       ),
     );
     field.focus();
   }
 
-  /** @param {object} changes */
+  /** @param {HTMLTextAreaElement} field what is written in it while it is saved stays there */
+  async #save(field) {
+    const text = field.value;
+    const isSaved = await this.#change({ text });
+    if (isSaved && field.isConnected && field.value === text) this.#leave();
+  }
+
+  /** @param {object} changes @returns {Promise<boolean>} whether it was changed */
   async #change(changes) {
     try {
       await this.api.patch(PATH, changes);
       this.show((await this.api.get("memory/")).digest);
+      return true;
     } catch (error) {
       this.onStatus(`It was not changed: ${/** @type {Error} */ (error).message}`);
+      return false;
     }
   }
 
@@ -92,6 +116,7 @@ export class DigestView {
     if (!answer) return;
     try {
       const gone = await this.api.delete(PATH);
+      this.isWriting = false;
       this.show(null);
       await showReceipt(gone?.receipt);
     } catch (error) {

@@ -61,11 +61,13 @@ class ChatPage {
   }
 
   start() {
+    const early = this.composer.text; // typed before the page's modules were there
     this.layout.start();
     this.sessions.load();
     this.preferences.load().catch((error) => console.info("What is remembered could not be read.", error));
     if (this.data.session) this.open(this.data.session, false, { target: targetInAddress() });
     else this.#openEmpty();
+    this.composer.giveBack(early);
     if (matchMedia("(hover: hover)").matches) this.composer.focus();
   }
 

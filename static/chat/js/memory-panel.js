@@ -28,6 +28,7 @@ export class MemoryPanel {
     /** @type {string | null} */
     this.session = null;
     this.isOn = true;
+    this.switching = Promise.resolve();
     /** @type {Map<number, {says: string, row: HTMLElement}>} */
     this.rows = new Map();
     dependencies.store.onChange(() => this.#draw());
@@ -221,13 +222,21 @@ export class MemoryPanel {
 
   // --- This session ---------------------------------------------------------------------------
 
-  async #switchMemory() {
+  /** Two orders are given one after the other, or the first could be the last to arrive. */
+  #switchMemory() {
+    const { session } = this;
     const isOn = this.switch.checked;
+    this.switching = this.switching.then(() => this.#orderMemory(session, isOn));
+  }
+
+  /** @param {string | null} session @param {boolean} isOn */
+  async #orderMemory(session, isOn) {
+    const isMeant = () => session === this.session && isOn === this.switch.checked;
     try {
-      await this.need.api.patch(`sessions/${this.session}/`, { memory_enabled: isOn });
-      this.setMemory(isOn);
+      await this.need.api.patch(`sessions/${session}/`, { memory_enabled: isOn });
+      if (isMeant()) this.setMemory(isOn);
     } catch (error) {
-      this.setMemory(!isOn);
+      if (isMeant()) this.setMemory(!isOn);
       this.need.onNotice(`Memory was not switched: ${/** @type {Error} */ (error).message}`);
     }
   }

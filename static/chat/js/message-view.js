@@ -249,12 +249,20 @@ export class MessageView {
   #drawMeta() {
     const facts = element("span", { class: "facts" }, ...this.#facts());
     const copy = textButton("copy", "Copy", () => copyFrom(copy, () => this.text));
-    const hadFocus = this.meta.querySelector(".versions")?.contains(document.activeElement);
+    const focused = this.meta.contains(document.activeElement) ? document.activeElement : null;
+    const hadFocus = this.meta.querySelector(".versions")?.contains(focused);
     const versions = versionChooser(this.rows[0], this.isRemovable, (id) => this.actions.onChoose(id, this));
     const others = [facts, copy, ...this.#turnButtons()];
     // On the side where the message stands, since it is always drawn and the others are not.
     this.meta.replaceChildren(...(this.isAnswer ? [versions ?? "", ...others] : [...others, versions ?? ""]));
     if (hadFocus) focusVersions(this.element);
+    else if (focused) this.#focusButton(focused.textContent);
+  }
+
+  /** The one that has taken the place of another. @param {string | null} label */
+  #focusButton(label) {
+    const buttons = [...this.meta.querySelectorAll("button")];
+    buttons.find((each) => each.textContent === label)?.focus({ preventScroll: true });
   }
 
   #facts() {

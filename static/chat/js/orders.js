@@ -1,6 +1,7 @@
 /** What the reader asks for beside messages: over the socket, and over REST where that would be lost. */
 
 const OFFLINE = "There is no connection at the moment; try again when it is back.";
+const STOP_WAITS = "It is stopped as soon as the connection is back.";
 
 /**
  * @typedef {object} OrderDependencies
@@ -48,8 +49,15 @@ export class Orders {
     try {
       await api.post(`sessions/${session}/turns/${wish.turn}/stop/`, { seen: wish.seen });
     } catch (error) {
-      onNotice(`It was not stopped: ${/** @type {Error} */ (error).message}`);
+      const { message, isOffline } = /** @type {import("./api.js").ApiError} */ (error);
+      onNotice(isOffline ? STOP_WAITS : `It was not stopped: ${message}`);
     }
+  }
+
+  /** After a broken line: the wish to stop may not have arrived. @param {string | null} running the turn that runs */
+  stopAgain(running) {
+    const { socket, follower } = this.need;
+    if (follower.wish && follower.wish.turn === running) socket.send({ type: "turn.stop", ...follower.wish });
   }
 
   /** @param {number} id @param {boolean} keep */

@@ -22,8 +22,8 @@ export class Outbox {
     this.maxFrameBytes = Infinity;
     /** @type {import("./drafts.js").Pending | null} */
     this.pending = null;
-    /** @type {Set<string>} */
-    this.orders = new Set();
+    /** @type {Map<string, import("./types.js").Frame>} by client id; sent again until they are answered */
+    this.orders = new Map();
     this.note = element("p", { class: "quiet", role: "status" });
     this.bubble = element(
       "article",
@@ -55,12 +55,17 @@ export class Outbox {
       );
     }
     this.#hold(pending);
-    this.transmit();
+    this.#transmitPending();
     return "";
   }
 
   /** Send, or send again, what has not been accepted yet. */
   transmit() {
+    this.orders.forEach((frame) => this.need.transmit(frame));
+    this.#transmitPending();
+  }
+
+  #transmitPending() {
     if (!this.pending) return;
     const isOut = this.need.transmit(frameOf(this.pending));
     this.note.textContent = isOut ? "Sending" : "Will be sent when the connection is back";
@@ -100,8 +105,9 @@ export class Outbox {
    * @returns {boolean} whether it went out
    */
   order(type, fields, clientId = newId()) {
-    const isOut = this.need.transmit({ type, ...fields, client_id: clientId });
-    if (isOut) this.orders.add(clientId);
+    const frame = { type, ...fields, client_id: clientId };
+    const isOut = this.need.transmit(frame);
+    if (isOut) this.orders.set(clientId, frame);
     return isOut;
   }
 

@@ -8,6 +8,11 @@ export class PreferenceStore {
     this.known = new Map();
     /** @type {Set<() => void>} */
     this.listeners = new Set();
+    /** @type {Map<number, number>} when each was told last, by the clock of changes */
+    this.told = new Map();
+    this.clock = 0;
+    this.loads = 0;
+    this.read = 0; // the newest load that has been answered
   }
 
   /** @param {() => void} listener @returns {() => void} stops listening */
@@ -41,19 +46,33 @@ export class PreferenceStore {
 
   async load() {
     const all = [];
+    const { clock } = this;
+    this.loads += 1;
+    const { loads } = this;
     for (let next = "preferences/"; next; ) {
       const page = await this.api.get(next);
       all.push(...page.results);
       next = page.next;
     }
-    this.known = new Map(all.map((each) => [each.id, each]));
+    if (loads < this.read) return; // the answer to a later question has come already
+    this.read = loads;
+    const isNewer = (/** @type {number} */ id) => (this.told.get(id) ?? 0) > clock;
+    const read = all.filter((each) => !isNewer(each.id)).map((each) => [each.id, each]);
+    this.known = new Map([...read, ...[...this.known].filter(([id]) => isNewer(id))]);
     this.#changed();
+  }
+
+  /** What is being read may be older than this. @param {number} id */
+  #tell(id) {
+    this.clock += 1;
+    this.told.set(id, this.clock);
   }
 
   /** What a frame or an answer says of one. @param {Partial<import("./types.js").Preference>} preference */
   apply(preference) {
     const id = Number(preference.id);
     const now = /** @type {import("./types.js").Preference} */ ({ ...this.known.get(id), ...preference, id });
+    this.#tell(id);
     this.known.set(id, now);
     if (now.status === "active") this.#retireOthers(now);
     this.#changed();
@@ -61,6 +80,7 @@ export class PreferenceStore {
 
   /** @param {number} id */
   drop(id) {
+    this.#tell(Number(id));
     if (this.known.delete(Number(id))) this.#changed();
   }
 
@@ -96,8 +116,14 @@ export class PreferenceStore {
   #retireOthers(now) {
     for (const other of this.known.values()) {
       const isSame = folded(other.key) === folded(now.key) && other.scope === now.scope;
-      if (isSame && other.id !== now.id && other.status === "active") this.known.delete(other.id);
+      if (isSame && other.id !== now.id && other.status === "active") this.#retire(other.id);
     }
+  }
+
+  /** @param {number} id */
+  #retire(id) {
+    this.#tell(id);
+    this.known.delete(id);
   }
 
   /** @param {(preference: import("./types.js").Preference) => boolean} isWanted */

@@ -40,6 +40,9 @@ export class SessionList {
     this.sessions = new Map();
     /** @type {string | null} */
     this.current = null;
+    /** @type {Map<string, number>} when each was told last, by the clock of changes */
+    this.told = new Map();
+    this.clock = 0;
     this.open = openKind();
     this.pinned = pinnedKind();
     this.archived = archivedKind();
@@ -84,6 +87,7 @@ export class SessionList {
   /** @param {Session} session */
   update(session) {
     const known = this.sessions.get(session.id);
+    this.#tell(session.id);
     this.sessions.set(session.id, session);
     if (known && sameRow(known, session)) return;
     this.#draw();
@@ -97,6 +101,7 @@ export class SessionList {
 
   /** @param {string} id */
   remove(id) {
+    this.#tell(id);
     if (this.sessions.delete(id)) this.#draw();
   }
 
@@ -106,11 +111,21 @@ export class SessionList {
     return this.isArchive ? this.archived : this.open;
   }
 
+  /** What is being read may be older than this. @param {string} id */
+  #tell(id) {
+    this.clock += 1;
+    this.told.set(id, this.clock);
+  }
+
   /** @param {string} path @returns {Promise<any>} */
   async #fetch(path) {
+    const { clock } = this;
+    const isOlder = (/** @type {Session} */ { id }) => (this.told.get(id) ?? 0) > clock;
     try {
       const page = await this.need.api.get(path);
-      for (const session of page.results) this.sessions.set(session.id, session);
+      for (const session of page.results) {
+        if (!isOlder(session)) this.sessions.set(session.id, session);
+      }
       this.#draw();
       return page;
     } catch (error) {

@@ -22,6 +22,8 @@ export class TurnFollower {
     /** @type {AnswerView | null} */
     this.answer = null;
     this.isStopping = false;
+    /** @type {{turn: string, seen: number | null} | null} to stop, and not yet ended */
+    this.wish = null;
     /** @type {Set<string>} */
     this.ended = new Set();
     this.reloadedFor = "";
@@ -131,6 +133,7 @@ export class TurnFollower {
     if (isMine) {
       this.answer = null;
       this.isStopping = false;
+      this.wish = null;
       list.isRunning = false;
       this.need.announcer.end(spokenEnd(frame.summary.status, frame.error));
     }
@@ -151,7 +154,8 @@ export class TurnFollower {
     this.answer.freeze();
     this.isStopping = true;
     this.need.onRunning(true, true);
-    return { turn: this.answer.turn, seen: this.answer.painted };
+    this.wish = { turn: this.answer.turn, seen: this.answer.painted };
+    return this.wish;
   }
 
   dispose() {
@@ -170,6 +174,7 @@ export class TurnFollower {
     this.answer?.element.remove();
     this.answer = null;
     this.isStopping = false;
+    this.wish = null;
   }
 
   /** @param {boolean} isRunning */
