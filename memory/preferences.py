@@ -7,28 +7,36 @@ else raises UserPreference.DoesNotExist, as an unknown one does.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from django.contrib.auth import get_user_model
-from django.db import IntegrityError, connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from memory import forgotten
 from memory import preference_fields as fields
-from memory.blocks import PreferenceText
 from memory.forgotten import is_forgotten
 from memory.models import UserPreference
 from memory.preference_fields import ALL, KEY_LENGTH, SCOPE_LENGTH, InvalidPreference
+from memory.preference_recall import (
+    LOOKED_AT,
+    RECALLED,
+    Owner,
+    active_for,
+    hold,
+    listed,
+    matching,
+    used,
+)
+from memory.preference_rows import active, alone, not_expired, of
 from memory.text import folded_key, key_digest
-from memory.words import question_tokens, tokens
 
 __all__ = [
     "ALL",
     "KEY_LENGTH",
+    "LOOKED_AT",
+    "RECALLED",
     "SCOPE_LENGTH",
     "InvalidPreference",
     "Owner",
@@ -48,24 +56,7 @@ __all__ = [
     "with_superseded",
 ]
 
-LOOKED_AT = 200
-"""So many of the newest preferences are ranked for one request."""
-RECALLED = 50
-"""At most so many of them are given to it."""
-
-_ATTEMPTS = 3
-
 Status = UserPreference.Status
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Owner:
-    """Whose preferences, and for which assistant (its slug)."""
-
-    tenant_id: int
-    user_id: int
-    scope: str
 
 
 # --- Remembering ----------------------------------------------------------------------------------
@@ -105,11 +96,11 @@ def remember(
         "source_session_id": source_session,
         "source_seq": source_seq,
     }
-    mine = _of(owner_tenant_id, user_id)
+    mine = of(owner_tenant_id, user_id)
 
     def write() -> UserPreference:
-        named = _active(mine, values["scope"], replaces).first() if replaces else None
-        if named is not None and not _active(mine, values["scope"], values["key"]).exists():
+        named = active(mine, values["scope"], replaces).first() if replaces else None
+        if named is not None and not active(mine, values["scope"], values["key"]).exists():
             values["key"] = named.key
         if (same := _said_already(mine, values)) is not None:
             return _say_again(mine, same, values)
@@ -117,13 +108,13 @@ def remember(
         if new.status == Status.PROPOSED:
             new.save(force_insert=True)
             return new
-        current = _active(mine, new.scope, new.key)
+        current = active(mine, new.scope, new.key)
         old = _supersede(current | mine.filter(pk=named.pk) if named is not None else current)
         new.save(force_insert=True)
         mine.filter(pk__in=old).update(superseded_by=new)
         return new
 
-    return _alone(user_id, write)
+    return alone(user_id, write)
 
 
 def _said_already(mine: QuerySet[UserPreference], values: dict[str, Any]) -> UserPreference | None:
@@ -132,7 +123,7 @@ def _said_already(mine: QuerySet[UserPreference], values: dict[str, Any]) -> Use
     An active row in other capitals is another text where somebody writes, not where one is
     proposed.
     """
-    rows = mine.filter(_not_expired(), scope=values["scope"], key_digest=key_digest(values["key"]))
+    rows = mine.filter(not_expired(), scope=values["scope"], key_digest=key_digest(values["key"]))
     wanted = folded_key(values["text"])
     standing = rows.exclude(status=Status.SUPERSEDED).order_by("-id")
     for row in sorted(standing, key=lambda row: not row.is_current):
@@ -161,13 +152,13 @@ def is_taken_from(
     tenant_id: int, user_id: int, key: str, source_session: uuid.UUID, source_seq: int
 ) -> bool:
     """Whether something was taken from this message under this key, in whatever words."""
-    taken = _of(tenant_id, user_id).filter(source_session=source_session, source_seq=source_seq)
+    taken = of(tenant_id, user_id).filter(source_session=source_session, source_seq=source_seq)
     return taken.filter(key_digest=key_digest(key)).exists()
 
 
 def is_switched_off(tenant_id: int, user_id: int, key: str, said_at: datetime | None) -> bool:
     """Whether what `key` means was disabled after this was said; None: nobody knows when it was."""
-    off = _of(tenant_id, user_id).filter(status=Status.DISABLED, key_digest=key_digest(key))
+    off = of(tenant_id, user_id).filter(status=Status.DISABLED, key_digest=key_digest(key))
     return (off if said_at is None else off.filter(updated_at__gte=said_at)).exists()
 
 
@@ -177,10 +168,10 @@ def answer(tenant_id: int, user_id: int, preference_id: int, keep: bool) -> User
 
     What was answered already stays as it is and is returned.
     """
-    mine = _of(tenant_id, user_id)
+    mine = of(tenant_id, user_id)
 
     def write() -> UserPreference | None:
-        row = mine.exclude(~_not_expired(), status=Status.PROPOSED).get(pk=preference_id)
+        row = mine.exclude(~not_expired(), status=Status.PROPOSED).get(pk=preference_id)
         if row.status != Status.PROPOSED:
             return row
         if keep:
@@ -188,85 +179,7 @@ def answer(tenant_id: int, user_id: int, preference_id: int, keep: bool) -> User
         _delete(mine, with_superseded(tenant_id, user_id, preference_id))
         return None
 
-    return _alone(user_id, write)
-
-
-# --- Recall ---------------------------------------------------------------------------------------
-
-
-def active_for(owner: Owner, question: str = "") -> tuple[PreferenceText, ...]:
-    """What is active for the owner, best first.
-
-    What shares most words with the question comes first, then the assistant's own before `all`,
-    then the newest. Where both have a key, the assistant's own counts.
-    """
-    scopes = {ALL, owner.scope}
-    rows = _of(owner.tenant_id, owner.user_id).filter(
-        _not_expired(), scope__in=scopes, is_current=True
-    )
-    # A database may compare without regard to case; scopes are compared as they are.
-    found = [row for row in rows.order_by("-id")[:LOOKED_AT] if row.scope in scopes]
-    by_key: dict[str, UserPreference] = {}
-    for row in sorted(found, key=lambda row: row.scope == ALL):
-        by_key.setdefault(row.key_digest, row)
-    ranked = _ranked(by_key.values(), question)[:RECALLED]
-    return tuple(PreferenceText(row.pk, row.key, row.text, row.scope, row.origin) for row in ranked)
-
-
-def _ranked(rows: Iterable[UserPreference], question: str) -> list[UserPreference]:
-    asked = set(question_tokens(question))
-
-    def rank(row: UserPreference) -> tuple[int, bool, int]:
-        shared = asked.intersection(tokens(f"{row.key} {row.text}")) if asked else ()
-        return -len(shared), row.scope == ALL, -row.pk
-
-    return sorted(rows, key=rank)
-
-
-def hold(ids: Collection[int]) -> set[int]:
-    """Which of these there are: nobody deletes them until the caller's transaction ends.
-
-    So whoever deletes one finds the copies that this transaction makes. It hinders no other change.
-    """
-    rows = UserPreference.objects.filter(pk__in=ids)
-    if connection.vendor == "sqlite":  # where nobody else is writing now
-        return set(rows.values_list("pk", flat=True))
-    lock = "FOR KEY SHARE" if connection.vendor == "postgresql" else "LOCK IN SHARE MODE"
-    table = connection.ops.quote_name(UserPreference._meta.db_table)
-    marks = ", ".join(["%s"] * len(ids))
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT id FROM {table} WHERE id IN ({marks}) {lock}", list(ids))
-        return {pk for (pk,) in cursor.fetchall()}
-
-
-def used(ids: Iterable[int]) -> None:
-    """These were part of a request just now."""
-    UserPreference.objects.filter(pk__in=list(ids)).update(last_used_at=timezone.now())
-
-
-def listed(
-    tenant_id: int,
-    user_id: int,
-    *,
-    source_session: uuid.UUID | None = None,
-    statuses: Collection[str] = (Status.ACTIVE, Status.PROPOSED, Status.DISABLED),
-) -> QuerySet[UserPreference]:
-    """The user's preferences, newest first; with `source_session` those that came from it.
-
-    One that expired is still listed, so that it can be deleted; a proposal that expired is not.
-    """
-    rows = _of(tenant_id, user_id).filter(status__in=statuses).order_by("-id")
-    rows = rows.filter(_not_expired() | ~Q(status=Status.PROPOSED))
-    return rows if source_session is None else rows.filter(source_session_id=source_session)
-
-
-def matching(owner: Owner, key: str) -> list[UserPreference]:
-    """What is active for the owner under `key`: the assistant's own, and that for all."""
-    scopes = {ALL, owner.scope}
-    rows = _of(owner.tenant_id, owner.user_id).filter(
-        _not_expired(), scope__in=scopes, key_digest=key_digest(key), is_current=True
-    )
-    return [row for row in rows.order_by("-id") if row.scope in scopes]
+    return alone(user_id, write)
 
 
 # --- Changing -------------------------------------------------------------------------------------
@@ -280,13 +193,13 @@ def edit(
     Keyed hashes of the wording that goes stay, so that it is not taken from old messages again.
     """
     values = {"text": fields.checked_text(text), "origin": fields.checked_origin(origin)}
-    mine = _of(tenant_id, user_id)
+    mine = of(tenant_id, user_id)
 
     def write() -> UserPreference:
         forgotten.note_wording(mine.get(pk=preference_id), values["text"])
         return _change(tenant_id, user_id, preference_id, values)
 
-    return _alone(user_id, write)
+    return alone(user_id, write)
 
 
 def set_expiry(
@@ -308,12 +221,12 @@ def enable(tenant_id: int, user_id: int, preference_id: int) -> UserPreference:
 
     One that has expired holds again, and for good: somebody wants it now.
     """
-    mine = _of(tenant_id, user_id)
-    return _alone(user_id, lambda: _activate(mine, mine.get(pk=preference_id)))
+    mine = of(tenant_id, user_id)
+    return alone(user_id, lambda: _activate(mine, mine.get(pk=preference_id)))
 
 
 def _activate(mine: QuerySet[UserPreference], row: UserPreference) -> UserPreference:
-    others = _active(mine, row.scope, row.key).exclude(pk=row.pk)
+    others = active(mine, row.scope, row.key).exclude(pk=row.pk)
     mine.filter(pk__in=_supersede(others)).update(superseded_by=row)
     values: dict[str, Any] = {"status": Status.ACTIVE, "is_current": True, "superseded_by": None}
     if row.expires_at is not None and row.expires_at <= timezone.now():
@@ -333,7 +246,7 @@ def _supersede(rows: QuerySet[UserPreference]) -> list[int]:
 def _change(
     tenant_id: int, user_id: int, preference_id: int, values: dict[str, Any]
 ) -> UserPreference:
-    mine = _of(tenant_id, user_id)
+    mine = of(tenant_id, user_id)
     mine.filter(pk=preference_id).update(updated_at=timezone.now(), **values)
     return mine.get(pk=preference_id)
 
@@ -348,7 +261,7 @@ def delete(tenant_id: int, user_id: int, preference_id: int, *, offer_older: boo
     `offer_older`, for a row that goes because its source goes, what it superseded is proposed; or
     is superseded by what had replaced the row, where something had.
     """
-    mine = _of(tenant_id, user_id)
+    mine = of(tenant_id, user_id)
 
     def write() -> int:
         gone = with_superseded(tenant_id, user_id, preference_id)
@@ -357,7 +270,7 @@ def delete(tenant_id: int, user_id: int, preference_id: int, *, offer_older: boo
             _offer_older(mine, mine.get(pk=preference_id))
         return _delete(mine, gone)
 
-    return _alone(user_id, write)
+    return alone(user_id, write)
 
 
 def _delete(mine: QuerySet[UserPreference], ids: Collection[int]) -> int:
@@ -372,14 +285,14 @@ def _offer_older(mine: QuerySet[UserPreference], row: UserPreference) -> None:
     if row.status == Status.SUPERSEDED:
         older.update(superseded_by=row.superseded_by_id)
         return
-    older.filter(_not_expired()).update(
+    older.filter(not_expired()).update(
         status=Status.PROPOSED, superseded_by=None, updated_at=timezone.now()
     )
 
 
 def with_superseded(tenant_id: int, user_id: int, preference_id: int) -> list[int]:
     """The ids of a preference and of everything that it superseded, directly or not."""
-    mine = _of(tenant_id, user_id)
+    mine = of(tenant_id, user_id)
     row = mine.get(pk=preference_id)
     found = {row.pk}
     if row.is_current:  # rows of its key whose successor is gone belong to it
@@ -391,41 +304,3 @@ def with_superseded(tenant_id: int, user_id: int, preference_id: int) -> list[in
         newest = set(older.values_list("pk", flat=True))
         found |= newest
     return sorted(found)
-
-
-# --- In the tables --------------------------------------------------------------------------------
-
-
-def _of(tenant_id: int, user_id: int) -> QuerySet[UserPreference]:
-    return UserPreference.objects.filter(tenant_id=tenant_id, user_id=user_id)
-
-
-def _active(mine: QuerySet[UserPreference], scope: str, key: str) -> QuerySet[UserPreference]:
-    return mine.filter(scope=scope, key_digest=key_digest(key), is_current=True)
-
-
-def _not_expired() -> Q:
-    return Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
-
-
-def _alone(user_id: int, write: Callable[[], T]) -> T:
-    """Run `write` in a transaction, one at a time for a user.
-
-    A writer that does not wait (somebody who saves a row by hand) can still make the key active
-    in between; the unique rule then refuses ours, and it is tried again.
-    """
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            with transaction.atomic():
-                _lock(user_id)
-                return write()
-        except IntegrityError:
-            if attempt == _ATTEMPTS:
-                raise
-    raise AssertionError("unreachable")
-
-
-def _lock(user_id: int) -> None:
-    """Hold the user's row to the end of the transaction; foreign keys to it stay possible."""
-    no_key = connection.features.has_select_for_no_key_update
-    get_user_model()._default_manager.select_for_update(no_key=no_key).filter(pk=user_id).first()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from chat import events
@@ -67,7 +68,8 @@ def _forget(caller: Caller, key: str) -> list[int]:
             f"Nothing is remembered under {key!r}. Known keys: {', '.join(known) or 'none'}."
         )
     for each in rows:
-        forget_preference(caller.tenant_id, caller.user_id, each.pk)
+        with suppress(UserPreference.DoesNotExist):  # somebody else has just deleted it
+            forget_preference(caller.tenant_id, caller.user_id, each.pk)
     return [each.pk for each in rows]
 
 

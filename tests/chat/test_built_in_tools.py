@@ -19,7 +19,7 @@ from chat.tools import clock, history
 from chat.turns import rounds
 from chat.turns.history import REDACTED_TEXT
 from chat.turns.tools import Result
-from memory import digests
+from memory import digests, preferences
 from memory.models import UserPreference
 from tests import builders
 from tests.fakes import FakeEndpoint, Reply, Wait, answer
@@ -219,6 +219,22 @@ async def test_of_a_long_message_the_part_is_told_that_was_asked_for(
     assert "港口叫青云。The marina is Falkenhafen." in told
     assert (told[0], told[-1]) == ("…", "…")
     assert len(told) < history.SHOWN + 30
+
+
+async def test_what_somebody_else_deletes_in_this_moment_is_forgotten_too(
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matching = preferences.matching
+
+    def and_gone(*asked: Any) -> list[UserPreference]:
+        found = matching(*asked)
+        UserPreference.objects.all().delete()
+        return found
+
+    monkeypatch.setattr(preferences, "matching", and_gone)
+    await sync_to_async(builders.preference)(chat_session.user, "diet", "Vegan.")
+    told = await call(chat_session, fake_endpoint, "forget", key="diet")
+    assert (told.is_error, told.content) == (False, "Forgotten: diet")
 
 
 async def test_what_a_turn_forgets_is_not_sent_again_by_it_and_no_copy_is_left(

@@ -765,3 +765,54 @@ def test_writers_at_the_same_time_leave_one_active_row(alice: Person) -> None:
     assert rows.count() == 20
     assert rows.filter(status="active", is_current=True).count() == 1
     assert rows.filter(status="superseded", superseded_by__isnull=False).count() == 19
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_end_of_a_turn_does_not_wait_for_one_that_is_being_deleted(alice: Person) -> None:
+    """Whoever deletes waits for records that the end of the turn has changed."""
+    if not connection.features.has_select_for_update_skip_locked:
+        pytest.skip("this database locks no rows")
+    going, staying = alice.remember("city", "Berlin"), alice.remember("diet", "Vegan")
+    deleted, over = threading.Event(), threading.Event()
+
+    def delete() -> None:
+        with transaction.atomic():
+            preferences.delete(*alice.ids, going.pk)
+            deleted.set()
+            over.wait(10)
+        connection.close()
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    assert deleted.wait(10)
+    with transaction.atomic(), connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL lock_timeout = '2s'")
+        preferences.used([going.pk, staying.pk])
+    over.set()
+    thread.join()
+    staying.refresh_from_db()
+    assert staying.last_used_at is not None
+    assert not UserPreference.objects.filter(pk=going.pk).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_request_holds_is_deleted_only_when_it_is_written(alice: Person) -> None:
+    row = alice.remember("city", "Berlin")
+    if not connection.features.has_select_for_update:
+        assert preferences.hold([row.pk, row.pk + 1]) == {row.pk}
+        return
+    deleted = threading.Event()
+
+    def delete() -> None:
+        preferences.delete(*alice.ids, row.pk)
+        deleted.set()
+        connection.close()
+
+    thread = threading.Thread(target=delete)
+    with transaction.atomic():
+        assert preferences.hold([row.pk, row.pk + 1]) == {row.pk}
+        thread.start()
+        assert not deleted.wait(0.5)
+    thread.join()
+    assert preferences.hold([row.pk]) == set()
