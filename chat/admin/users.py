@@ -16,7 +16,6 @@ from chat.access import address_of
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import CappedPaginator, count_of, counted
 from chat.admin.scope import Scoped, SuperusersOnly, staff_users
-from chat.models import ExportJob
 from memory.text import clean
 
 POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
@@ -79,10 +78,6 @@ class PersonAdmin(CountedDeletion, Scoped, UserAdmin):
             ("feedback", obj.chat_feedback.all()),
             ("saved filters", obj.saved_filters.all()),
             ("entries of the admin's own log", LogEntry.objects.filter(user=obj)),
-            (
-                "finished exports of everybody, since their rows name people",
-                ExportJob.objects.filter(status=ExportJob.Status.DONE),
-            ),
         ]
 
     def carry_out(self, request: HttpRequest, obj: Any) -> HttpResponse:

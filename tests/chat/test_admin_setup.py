@@ -263,7 +263,6 @@ def test_a_person_without_sessions_is_deleted_after_a_count(client: Client) -> N
         "feedback": "0",
         "entries of the admin's own log": "0",
         "saved filters": "0",
-        "finished exports of everybody, since their rows name people": "0",
     }
     assert "Answer in English." not in text_of(response)
     assert client.post(delete_url(alice), {"post": "yes"}).status_code == 302
