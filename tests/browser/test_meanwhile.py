@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Locator, WebSocketRoute, expect
+from playwright.sync_api import FilePayload, Locator, WebSocketRoute, expect
 
 from tests.browser import growth
 from tests.browser.chat import Chat, contents, say
@@ -266,8 +266,8 @@ def test_enter_while_the_session_of_an_image_is_made_does_not_send_without_it(
     chat = Chat(open_page(new_person))
     chat.page.goto("/")
     gate = Gate(chat.page, "**/api/v1/sessions/", method="POST")
-    image = {"name": "red.png", "mimeType": "image/png", "buffer": png(8, 8)}
-    chat.page.locator("#attach-file").set_input_files([image])  # type: ignore[list-item]
+    image = FilePayload(name="red.png", mimeType="image/png", buffer=png(8, 8))
+    chat.page.locator("#attach-file").set_input_files([image])
     gate.wait()
     chat.send("What is this?")
     expect(chat.notice).to_contain_text("An image is still on its way")
