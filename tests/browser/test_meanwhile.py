@@ -334,6 +334,25 @@ def test_an_order_that_was_lost_on_the_way_is_given_again(
     expect(chat.messages).to_contain_text("Version 2 of 2")
 
 
+def test_an_order_that_is_given_before_there_is_a_connection_waits_for_it(
+    open_page: OpenPage, alice: Person
+) -> None:
+    session = alice.new_session()
+    say(alice, session, "demo: echo\nOnce")
+    chat = Chat(open_page(alice))
+    lines: list[WebSocketRoute] = []
+    chat.page.route_web_socket("**/ws/chat/**", lambda line: lines.append(line))
+    chat.page.goto(f"/chat/{session}/")
+    again = chat.answers.first.get_by_role("button", name="Regenerate")
+    again.click()
+    again.click()
+    expect(chat.notice).to_have_text("It is done as soon as there is a connection.")
+    lines[0].connect_to_server()
+    expect(chat.messages).to_contain_text("Version 2 of 2")
+    expect(chat.finished_answers).to_have_count(1)
+    expect(chat.notice).to_have_text("")
+
+
 def test_a_rating_leaves_the_focus_on_its_button(open_chat: OpenChat, alice: Person) -> None:
     session = alice.new_session()
     say(alice, session, "Hello")

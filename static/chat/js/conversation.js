@@ -374,6 +374,7 @@ export class Conversation {
     const isMine = this.outbox.accepted(frame.client_id);
     this.follower.onAccepted(frame);
     this.editing.accepted(frame.client_id);
+    this.orders.accepted();
     if (isMine) this.position.toEnd();
     if (isMine && frame.notes?.length) this.need.onNotice(frame.notes.join(" "), "plain");
     const now = new Date().toISOString();

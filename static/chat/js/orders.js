@@ -1,6 +1,6 @@
 /** What the reader asks for beside messages: over the socket, and over REST where that would be lost. */
 
-const OFFLINE = "There is no connection at the moment; try again when it is back.";
+const ORDER_WAITS = "It is done as soon as there is a connection.";
 const STOP_WAITS = "It is stopped as soon as the connection is back.";
 
 /**
@@ -12,13 +12,14 @@ const STOP_WAITS = "It is stopped as soon as the connection is back.";
  * @property {import("./turn-follower.js").TurnFollower} follower
  * @property {import("./preference-view.js").PreferenceActions} preferenceActions
  * @property {() => void} onGoingOn what comes stands at the end, wherever the reader is
- * @property {(text: string) => void} onNotice
+ * @property {(text: string, tone?: string) => void} onNotice
  */
 
 export class Orders {
   /** @param {OrderDependencies} dependencies */
   constructor(dependencies) {
     this.need = dependencies;
+    this.isSaid = false; // that an order waits
   }
 
   /** @param {string} turn */
@@ -39,7 +40,15 @@ export class Orders {
 
   /** @param {string} type @param {string} turn */
   #order(type, turn) {
-    if (!this.need.outbox.order(type, { turn })) this.need.onNotice(OFFLINE);
+    if (this.need.outbox.orderTurn(type, turn)) return;
+    this.isSaid = true;
+    this.need.onNotice(ORDER_WAITS, "plain");
+  }
+
+  /** Something was accepted: nothing waits any more. */
+  accepted() {
+    if (this.isSaid) this.need.onNotice("", "plain");
+    this.isSaid = false;
   }
 
   async stop() {

@@ -100,11 +100,24 @@ export class Outbox {
   }
 
   /**
-   * An order about an earlier turn, or `message.edit`.
-   * @param {string} type @param {Record<string, string>} fields @param {string} [clientId]
+   * An order about an earlier turn; where there is no connection, it goes out with the next one.
+   * @param {string} type @param {string} turn
    * @returns {boolean} whether it went out
    */
-  order(type, fields, clientId = newId()) {
+  orderTurn(type, turn) {
+    const isSame = (/** @type {import("./types.js").Frame} */ each) => each.type === type && each.turn === turn;
+    const asked = [...this.orders.values()].find(isSame); // pressed twice: one order
+    const frame = asked ?? { type, turn, client_id: newId() };
+    this.orders.set(frame.client_id, frame);
+    return this.need.transmit(frame);
+  }
+
+  /**
+   * `message.edit`, whose text stays with its editor while it cannot go out.
+   * @param {string} type @param {Record<string, string>} fields @param {string} clientId
+   * @returns {boolean} whether it went out
+   */
+  order(type, fields, clientId) {
     const frame = { type, ...fields, client_id: clientId };
     const isOut = this.need.transmit(frame);
     if (isOut) this.orders.set(clientId, frame);
