@@ -43,6 +43,11 @@ OBJECT_TYPES = (
     "assistant",
     "endpoint",
     "tenant",
+    "membership",
+    "group",
+    "accessattempt",
+    "accessfailurelog",
+    "accesslog",
 )
 
 
@@ -108,6 +113,40 @@ class RecordedReads(admin.ModelAdmin):
             asked |= {"searched": bool(rows.query), "page": rows.page_num}  # for what may be text
             note(request, action, self.object_type, count=len(rows.result_list), filter=asked)
         return response
+
+
+class RecordedWrites(admin.ModelAdmin):
+    """Adding, changing and deleting a row is recorded: what was changed of it, not to what."""
+
+    object_type = ""
+    """What the audit trail calls such a row; "" is the name of its model."""
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        self.note_write(request, "add", obj)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        self.note_write(request, "change", obj, changed=_changed(message))
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        for obj in queryset:
+            self.note_write(request, "delete", obj)
+        return super().log_deletions(request, queryset)
+
+    def note_write(self, request: HttpRequest, verb: str, obj: Any, **about: Any) -> None:
+        kind = self.object_type or str(self.opts.model_name)
+        note(request, f"{kind}.{verb}", kind, obj.pk, filter=about)
+
+
+def _changed(message: Any) -> list[str]:
+    """Names of fields, and of rows beside the row, out of the message for the admin's own log."""
+    names: list[str] = []
+    for part in message if isinstance(message, list) else ():
+        for verb, what in part.items():
+            beside = what.get("name", "")  # of a row of another model, on the same page
+            names += [f"{beside} {verb}"] if beside else what.get("fields", [])
+    return names
 
 
 class ActionFilter(TextFilter):

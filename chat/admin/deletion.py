@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -20,11 +20,8 @@ from chat.admin.base import change_url
 from chat.admin.lists import COUNTED, counted
 
 
-class CountedDeletion(admin.ModelAdmin):
+class CountedDeletion(audit.RecordedWrites):
     """`refusal` says why not, or nothing; `goes_along` counts what would leave with the row."""
-
-    object_type = ""
-    """What the audit trail calls such a row; "" is the name of its model."""
 
     def refusal(self, obj: Any) -> str:
         return ""
@@ -62,10 +59,9 @@ class CountedDeletion(admin.ModelAdmin):
         return TemplateResponse(request, "admin/delete_counted.html", context)
 
     def carry_out(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        name, kind, pk = str(obj), self.object_type or str(self.opts.model_name), obj.pk
+        name, pk = str(obj), obj.pk
         self.log_deletions(request, self.model._default_manager.filter(pk=pk))
         self.delete_model(request, obj)
-        audit.note(request, f"{kind}.delete", kind, pk)
         return self.response_delete(request, name, pk)
 
 

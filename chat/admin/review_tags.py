@@ -12,7 +12,6 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from chat.admin import audit
 from chat.admin.base import ChatAdmin, link
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import by_id
@@ -65,10 +64,6 @@ class ReviewTagAdmin(CountedDeletion, ChatAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """A tag stays in its tenant, where its sessions are."""
         return ["tenant"] if obj else []
-
-    def save_model(self, request: HttpRequest, obj: ReviewTag, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        audit.note(request, "tag.change" if change else "tag.add", "tag", obj.pk)
 
     def goes_along(self, obj: ReviewTag) -> list[tuple[str, QuerySet[Any]]]:
         return [("sessions that lose the tag", obj.chat_sessions.all())]

@@ -11,6 +11,7 @@ from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
 
 from chat.access import staff_tenants
+from chat.admin.audit import RecordedWrites
 from chat.admin.base import ChatAdmin, NamedAutocomplete
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import by_id, count_of, counted
@@ -92,7 +93,7 @@ class TenantAdmin(CountedDeletion, ChatAdmin):
 
 
 @admin.register(Membership)
-class MembershipAdmin(ChatAdmin):
+class MembershipAdmin(RecordedWrites, ChatAdmin):
     list_display = ["id", "user", "tenant"]
     list_select_related = ["user", "tenant"]
     ordering = ["-id"]

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 
 from chat import retention
 from chat.access import address_of
+from chat.admin.audit import RecordedWrites
 from chat.admin.deletion import CountedDeletion
 from chat.admin.lists import CappedPaginator, count_of, counted
 from chat.admin.scope import Scoped, SuperusersOnly, staff_users
@@ -25,7 +26,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(Group)
-class PlainGroupAdmin(SuperusersOnly, GroupAdmin):
+class PlainGroupAdmin(RecordedWrites, SuperusersOnly, GroupAdmin):
     """Whoever may change a group could give its members, or themselves, any power."""
 
     filter_horizontal = []

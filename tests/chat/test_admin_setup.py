@@ -342,3 +342,38 @@ def test_what_was_done_to_any_kind_of_row_is_found_by_its_id(client: Client) -> 
     client.post(delete_url(tag), {"post": "yes"})
     found = client.get(list_url(AuditEvent), {"q": str(tag.pk)}).context["cl"].result_list
     assert {"tag.change", "tag.delete"} <= {each.action for each in found}
+
+
+def test_what_decides_who_sees_what_is_recorded_with_the_names_of_its_fields(
+    client: Client,
+) -> None:
+    tenant, alice = builders.tenant("acme"), builders.user("alice")
+    assistant = builders.assistant(endpoint=builders.endpoint("main"))
+    url = "http://[::1]:9/v1"
+    client.post(page_url(assistant.endpoint), endpoint_form(base_url=url))
+    client.post(page_url(assistant), assistant_form(assistant, system_prompt="A secret prompt"))
+    client.post("/admin/chat/membership/add/", {"user": alice.pk, "tenant": tenant.pk})
+    membership = Membership.objects.get()
+    client.post(delete_url(membership), {"post": "yes"})
+    client.post("/admin/auth/group/add/", {"name": "Readers"})
+    client.post(page_url(alice), {"username": "alice", "is_active": "on", "is_staff": "on"})
+    client.post(page_url(tenant), inline_form(tenant, {"user": alice.pk}))
+    told = AuditEvent.objects.order_by("pk").values_list("action", "object_id", "filter__changed")
+    found = {action: (pk, changed) for action, pk, changed in told}
+    assert list(found) == [
+        "endpoint.change",
+        "assistant.change",
+        "membership.add",
+        "membership.delete",
+        "group.add",
+        "user.change",
+        "tenant.change",
+    ]
+    assert "Base url" in found["endpoint.change"][1]
+    assert "System prompt" in found["assistant.change"][1]
+    assert found["membership.add"][0] == found["membership.delete"][0]
+    assert "Staff status" in found["user.change"][1]
+    assert "membership added" in found["tenant.change"][1]
+    kept = str(list(AuditEvent.objects.values()))
+    assert url not in kept
+    assert "secret" not in kept

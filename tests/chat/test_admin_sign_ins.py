@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.test import Client
 
+from chat.models import AuditEvent
 from tests import builders
-from tests.chat.admin_site import list_url, said, signed_in
+from tests.chat.admin_site import list_url, page_url, said, signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -56,3 +58,16 @@ def test_their_lists_read_no_more_than_a_page(client: Client, model: type[Any]) 
     page = client.get(list_url(model), {"attempt_time_from": "2000-01-01", "q": "name "})
     assert page.context["cl"].result_count == 3
     assert not [each for each in page.context["cl"].filter_specs if "path" in str(each.title)]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_deleted_of_them_is_recorded_and_names_nobody(
+    client: Client, model: type[Any]
+) -> None:
+    row = tried(model, "mallory", "192.0.2.1")
+    client.post(page_url(row).replace("/change/", "/delete/"), {"post": "yes"})
+    assert not model._default_manager.filter(username="mallory").exists()
+    event = AuditEvent.objects.get()
+    name = model._meta.model_name
+    assert (event.action, event.object_id) == (f"{name}.delete", str(row.pk))
+    assert not LogEntry.objects.filter(object_repr__contains="mallory").exists()
