@@ -405,6 +405,24 @@ def test_what_is_remembered_while_the_list_is_read_stays_in_it(
     expect(tea).to_be_visible()
 
 
+def test_the_next_thing_to_remember_can_be_written_while_one_is_kept(
+    open_chat: OpenChat, new_person: Person
+) -> None:
+    chat = open_chat(new_person, new_person.new_session())
+    panel = chat.show_details("Memory")
+    key, text = panel.get_by_label("What it is about"), panel.get_by_label("What to remember")
+    gate = Gate(chat.page, "**/api/v1/preferences/", method="POST")
+    key.fill("city")
+    text.fill("Lisbon")
+    panel.get_by_role("button", name="Remember").click()
+    gate.wait()
+    key.fill("tea")
+    gate.open()
+    expect(panel.get_by_role("listitem").filter(has_text="Lisbon")).to_be_visible()
+    expect(key).to_have_value("tea")
+    expect(text).to_have_value("")
+
+
 def test_what_is_written_about_oneself_stays_while_the_panel_is_read_again(
     open_chat: OpenChat, new_person: Person, site_database: str
 ) -> None:

@@ -135,20 +135,21 @@ export class MemoryPanel {
     return row;
   }
 
+  /** The form is empty at once, for the next one; what could not be kept comes back. */
   async #add() {
-    const key = byId("preference-key");
-    const text = byId("preference-text");
-    const until = byId("preference-until");
+    const fields = ["key", "text", "until"].map((name) => byId(`preference-${name}`));
+    const [key, text, until] = fields.map((field) => field.value);
+    const fill = (/** @type {string[]} */ values) => fields.forEach((field, index) => (field.value = values[index]));
     this.#say("");
+    fill(["", "", ""]);
     try {
-      await this.need.store.add({ key: key.value, text: text.value, expires_at: endOfDay(until.value) });
+      await this.need.store.add({ key, text, expires_at: endOfDay(until) });
     } catch (error) {
-      this.#problem(/** @type {Error} */ (error).message);
-      return;
+      const why = /** @type {Error} */ (error).message;
+      const isNext = fields.some((field) => field.value);
+      if (!isNext) fill([key, text, until]);
+      this.#problem(isNext ? `“${text}” is not remembered: ${why}` : why);
     }
-    key.value = "";
-    text.value = "";
-    until.value = "";
   }
 
   /**
