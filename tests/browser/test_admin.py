@@ -187,3 +187,21 @@ def test_a_printed_list_has_every_column_and_nothing_to_press(
     last = page.locator("#result_list .field-last_active_column").bounding_box()
     assert last is not None
     assert last["x"] + last["width"] <= 900
+
+
+def test_a_long_tag_leaves_room_for_the_other_columns(admin: Person, open_page: OpenPage) -> None:
+    session = talk(admin, "A question that is filed")
+    page = open_page(admin, viewport=WIDE)
+    page.goto(f"/admin/chat/chatsession/{session}/change/")
+    page.get_by_role("button", name="Tag…").click()
+    page.get_by_label("Tag", exact=True).fill("标签" * 20)
+    page.get_by_role("button", name="Tag").click()
+    page.get_by_text("Tagged 1 session").wait_for()
+    page.goto(f"/admin/chat/chatsession/?q={session}")
+    table = page.locator("#changelist-form .results")
+    assert page.locator(".badge-tag").is_visible()
+    last = page.locator("#result_list .field-last_active_column").bounding_box()
+    within = table.bounding_box()
+    assert last is not None
+    assert within is not None
+    assert last["x"] + last["width"] <= within["x"] + within["width"] + 1
