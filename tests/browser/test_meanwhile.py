@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 
 import pytest
 from playwright.sync_api import FilePayload, Locator, WebSocketRoute, expect
@@ -110,6 +111,26 @@ def test_a_message_that_comes_into_sight_late_leaves_the_focus_to_who_writes(
     expect(message(chat, 5)).to_be_in_viewport()
     chat.page.keyboard.type("a sentence")
     expect(chat.box).to_have_value("Half of a sentence")
+
+
+def test_an_arrow_that_is_pressed_twice_leads_two_versions_back(
+    open_chat: OpenChat, alice: Person
+) -> None:
+    session = alice.new_session()
+    turn = say(alice, session, "demo: echo\nOnce")["id"]
+    for _ in range(2):
+        order = {"client_id": str(uuid.uuid4())}
+        alice.call("POST", f"sessions/{session}/turns/{turn}/regenerate/", order)
+        turn = alice.messages(session)[-1]["turn"]["id"]
+    chat = open_chat(alice, session)
+    gate = Gate(chat.page, "**/select/", method="POST")
+    earlier = chat.answers.first.get_by_role("button", name="Earlier version")
+    earlier.click()
+    gate.wait()
+    earlier.click()
+    gate.open()
+    expect(chat.messages).to_contain_text("Version 1 of 3")
+    expect(chat.answers.first.get_by_role("button", name="Later version")).to_be_focused()
 
 
 # --- Beginning a chat -----------------------------------------------------------------------------

@@ -1,9 +1,12 @@
 /** The branches of a conversation: which one is shown, and going over to another. */
 
+import { whoStays } from "./attention.js";
 import { confirm } from "./dialogs.js";
 import { focusVersions, versionWords } from "./versions.js";
 
 const AROUND = "limit=50";
+
+/** @typedef {{message: string, from: import("./message-view.js").MessageView}} Step to a version, by whose button */
 
 /**
  * @typedef {object} BranchDependencies
@@ -21,6 +24,8 @@ export class Branches {
   constructor(dependencies) {
     this.need = dependencies;
     this.isSelecting = false;
+    /** @type {Step | null} what was pressed while another version was on its way */
+    this.again = null;
     this.head = ""; // of the branch that was chosen here, until word of it has come
     this.heard = ""; // the head that was told while one was being chosen
   }
@@ -56,16 +61,37 @@ export class Branches {
    * @param {string} message @param {import("./message-view.js").MessageView} from whose button it was
    */
   async choose(message, from) {
+    this.again = { message, from };
     if (this.isSelecting) return;
     try {
-      await this.#selecting(() => this.#goOver(message, from));
+      await this.#selecting(() => this.#goThrough({ message, from }));
     } catch (error) {
       this.need.onNotice(`The other version is not shown: ${/** @type {Error} */ (error).message}`);
     }
   }
 
-  /** @param {string} message @param {import("./message-view.js").MessageView} from */
-  async #goOver(message, from) {
+  /** One version, and those that are wished for until it is there. @param {Step} first */
+  async #goThrough(first) {
+    for (let step = /** @type {Step | null} */ (first); step; ) {
+      this.again = null;
+      await this.#goOver(step);
+      step = this.again && this.#further(this.again);
+    }
+  }
+
+  /** A button that was pressed twice means one version further. @param {Step} again @returns {Step | null} */
+  #further({ message, from }) {
+    const shown = this.need.list.find(message);
+    if (!shown) return from.element.isConnected ? { message, from } : null;
+    const siblings = shown.rows[0].siblings ?? [];
+    const by = siblings.indexOf(message) - siblings.indexOf(from.rows[0].id);
+    const next = siblings[siblings.indexOf(message) + by];
+    return next ? { message: next, from: shown } : null;
+  }
+
+  /** @param {Step} step */
+  async #goOver({ message, from }) {
+    const isStaying = whoStays();
     const { api, list, position, session, announcer } = this.need;
     const siblings = from.rows[0].siblings ?? [];
     const isLater = siblings.indexOf(message) > siblings.indexOf(from.rows[0].id);
@@ -80,7 +106,7 @@ export class Branches {
     this.need.onShown();
     if (!shown) return;
     if (isBeside) position.moveTo(shown.element, top);
-    focusVersions(shown.element, isLater);
+    if (isStaying()) focusVersions(shown.element, isLater);
     announcer.say(`${versionWords(shown.rows[0])}.`);
   }
 
