@@ -1,5 +1,6 @@
 /** The chat page: puts its parts together and opens sessions in them. */
 
+import { addressOf, sessionInAddress, showAddress, targetInAddress, toMessage } from "./address.js";
 import { Announcer } from "./announcer.js";
 import { Api } from "./api.js";
 import { AttachmentTray } from "./attachment-tray.js";
@@ -9,24 +10,20 @@ import { Details } from "./details.js";
 import { showShortcuts } from "./dialogs.js";
 import { byId } from "./dom.js";
 import { Drafts, forgetDrafts, onSignedOutElsewhere } from "./drafts.js";
-import { isComposing, isTextField } from "./keys.js";
 import { Layout } from "./layout.js";
 import { MemoryPanel } from "./memory-panel.js";
-import { PreferenceStore } from "./preference-store.js";
 import { NewChat } from "./new-chat.js";
+import { listenToKeys } from "./page-keys.js";
+import { PreferenceStore } from "./preference-store.js";
 import { SearchBox } from "./search-box.js";
+import { Sending } from "./sending.js";
 import { SessionList } from "./sessions.js";
 import { Status } from "./status.js";
 import { describe, describeGone } from "./title-bar.js";
 import { hideWelcome, showGone, showWelcome } from "./welcome.js";
 
-const ADDRESS = /^\/chat\/([0-9a-f-]{36})\/$/u;
-const LOADING = 10_000; // ms that a message waits for its conversation to be read
 const LOOK_AGAIN = [0, 2_000, 10_000]; // ms after a session was deleted elsewhere
 const SCROLLED = 8; // px from which the title bar is parted from the messages
-
-/** @param {number} ms @returns {Promise<void>} */
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 class ChatPage {
   constructor() {
@@ -39,6 +36,11 @@ class ChatPage {
     this.api = new Api(() => this.#signedOut());
     this.status = new Status({ onRetry: () => this.conversation?.retryConnection() });
     this.layout = new Layout((isOpen) => this.details?.setOpen(isOpen));
+    this.sending = new Sending({
+      current: () => this.conversation,
+      newChat: () => this.newChat,
+      tray: () => this.tray,
+    });
     this.tray = this.#makeTray();
     this.composer = this.#makeComposer();
     this.sessions = this.#makeSessionList();
@@ -80,10 +82,7 @@ class ChatPage {
    *   what stands in the box was typed for this session; `target`: which message to go to
    */
   async open(id, isNew, { keepsText = false, target = null } = {}) {
-    const address = `/chat/${id}/${target ? `#${target.seq}` : ""}`;
-    const isThere = location.pathname + location.hash === address;
-    if (isNew && !isThere) history.pushState(null, "", address);
-    else if (!isThere) history.replaceState(null, "", address);
+    showAddress(addressOf(id, target?.seq), isNew);
     if (this.conversation?.id === id) {
       this.layout.closeDrawers();
       if (target) await this.conversation.goTo(target);
@@ -246,7 +245,7 @@ class ChatPage {
     const { newest } = this.sessions;
     if (newest) this.open(newest.id, true);
     else {
-      history.pushState(null, "", "/");
+      showAddress("/", true);
       this.#openEmpty();
     }
   }
@@ -259,60 +258,26 @@ class ChatPage {
       api: this.api,
       drafts: this.drafts,
       limits: { count, bytes },
-      needSession: () => this.#needSession(),
+      needSession: () => this.sending.needSession(),
       onChange: () => this.composer?.imagesChanged(),
       onProblem: (text) => this.composer.say(text),
       onRemoved: () => this.composer.focus(),
     });
   }
 
-  /** An image belongs to a session: the start page makes one for it. */
-  async #needSession() {
-    if (!this.conversation) await this.newChat.create();
-    if (!this.conversation) throw new Error("There is no conversation to attach an image to.");
-    return this.conversation.id;
-  }
-
   #makeComposer() {
     return new Composer({
       tray: () => this.tray,
       limit: this.data.max_message_chars,
-      isReady: () => !this.conversation || this.conversation.session !== null,
-      untilReady: () => this.#untilReady(),
-      onSend: (text) => this.#send(text),
+      isReady: () => this.sending.isReady,
+      untilReady: () => this.sending.untilReady(),
+      onSend: (text) => this.sending.send(text),
       onCommand: (command) => this.#command(command),
       onStop: () => this.conversation?.stop(),
       onShortcuts: showShortcuts,
       onEditLast: () => this.conversation?.editLast() ?? false,
       onDraft: (text) => this.drafts.save(this.conversation?.id ?? null, text),
     });
-  }
-
-  /** @param {string} text @returns {Promise<string>} */
-  async #send(text) {
-    if (!this.conversation) await this.newChat.create();
-    if (!this.conversation?.session) return "This conversation is not loaded yet; send it again in a moment.";
-    return this.#sendWithImages(this.conversation, text);
-  }
-
-  /** Wait until the conversation is read, and say whether it is still the one that is shown. */
-  async #untilReady() {
-    const { conversation } = this;
-    if (conversation) await Promise.race([conversation.loaded, pause(LOADING)]);
-    return this.conversation === conversation;
-  }
-
-  /** @param {Conversation} conversation @param {string} text */
-  async #sendWithImages(conversation, text) {
-    const images = this.tray.take();
-    try {
-      const why = await conversation.send(text, images);
-      if (why) this.tray.giveBack(conversation.id, images);
-      return why;
-    } catch (error) {
-      this.tray.giveBack(conversation.id, images);
-      throw error;
-    }
   }
 
   /** @param {any} command @returns {Promise<string>} */
@@ -406,39 +371,17 @@ class ChatPage {
     });
     onSignedOutElsewhere(() => this.#signedOut());
     addEventListener("popstate", () => {
-      const id = ADDRESS.exec(location.pathname)?.[1];
+      const id = sessionInAddress();
       if (id) this.open(id, false, { target: targetInAddress() });
       else this.#openEmpty();
     });
-    addEventListener("keydown", (event) => this.#onKey(event));
+    listenToKeys({
+      onEscape: () => this.layout.closeDrawers() || this.conversation?.stop(),
+      onSearch: () => this.search.open(),
+      onShortcuts: showShortcuts,
+      onWrite: () => this.composer.focus(),
+    });
   }
-
-  /** @param {KeyboardEvent} event */
-  #onKey(event) {
-    if (isComposing(event) || document.querySelector("dialog[open]")) return;
-    if (event.key === "Escape") {
-      if (!this.layout.closeDrawers()) this.conversation?.stop();
-      return;
-    }
-    if (event.key === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
-      event.preventDefault();
-      this.search.open();
-      return;
-    }
-    if (isTextField(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "?") showShortcuts();
-    else if (event.key === "/") this.composer.focus();
-    else return;
-    event.preventDefault();
-  }
-}
-
-/** @param {number | null} seq @returns {import("./found.js").Target | null} */
-const toMessage = (seq) => (seq ? { seq, words: [] } : null);
-
-/** `/chat/<id>/#12` names a message. */
-function targetInAddress() {
-  return toMessage(/^#[1-9]\d{0,14}$/u.test(location.hash) ? Number(location.hash.slice(1)) : null);
 }
 
 new ChatPage().start();

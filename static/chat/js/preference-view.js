@@ -1,5 +1,6 @@
 /** One thing that is remembered, on the page: its words, where they are from, and what can be done. */
 
+import { addressOf } from "./address.js";
 import { confirm } from "./dialogs.js";
 import { element, textButton } from "./dom.js";
 import { date, endOfDay, fieldDay, fullTime, time } from "./format.js";
@@ -21,9 +22,6 @@ function keyNode({ key, text }) {
   if (!key || text.toLowerCase().startsWith(key.toLowerCase())) return null;
   return element("p", { class: "preference-key" }, element("bdi", { text: key }));
 }
-
-/** @param {string} session @param {number | null} seq */
-export const addressOf = (session, seq) => `/chat/${session}/${seq ? `#${seq}` : ""}`;
 
 /**
  * @param {import("./types.js").Preference} preference

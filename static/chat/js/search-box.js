@@ -1,9 +1,9 @@
 /** Searching one's own messages: the box above the sessions, and what was found in their place. */
 
+import { addressOf } from "./address.js";
 import { byId, element } from "./dom.js";
 import { counted, fullTime, time } from "./format.js";
 import { isComposing } from "./keys.js";
-import { addressOf } from "./preference-view.js";
 
 const QUIET = 250; // ms without a key before the search goes out
 const MOST = 30;

@@ -3,6 +3,7 @@
  * archived ones apart. They are named, pinned, archived and deleted in place.
  */
 
+import { addressOf } from "./address.js";
 import { confirm } from "./dialogs.js";
 import { byId, element } from "./dom.js";
 import { dayGroup, fullTime } from "./format.js";
@@ -231,7 +232,7 @@ export class SessionList {
       "a",
       {
         class: "session-link",
-        href: `/chat/${id}/`,
+        href: addressOf(id),
         title: `${title}\n${fullTime(session.last_active_at)}`,
         "aria-current": isCurrent && "page",
         "data-focus": `open-${id}`,
