@@ -15,9 +15,8 @@ from chat import retention
 from chat.access import address_of
 from chat.admin.audit import RecordedWrites
 from chat.admin.deletion import CountedDeletion
-from chat.admin.lists import CappedPaginator, count_of, counted
+from chat.admin.lists import CappedPaginator, count_of, counted, looked_for
 from chat.admin.scope import Scoped, SuperusersOnly, staff_users
-from memory.text import clean
 
 POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
@@ -50,7 +49,7 @@ class PersonAdmin(CountedDeletion, Scoped, UserAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        return super().get_search_results(request, queryset, clean(search_term))
+        return super().get_search_results(request, queryset, looked_for(search_term))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Nobody gives out powers, their own included, but a superuser."""

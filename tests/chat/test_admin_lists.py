@@ -11,12 +11,21 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from chat.admin import lists
-from chat.models import AuditEvent, ChatMessage, ChatSession, ChatTurn, ContextPart, ContextRecord
+from chat.models import (
+    Assistant,
+    AuditEvent,
+    ChatMessage,
+    ChatSession,
+    ChatTurn,
+    ContextPart,
+    ContextRecord,
+)
 from memory.models import MemorySnapshot, UserPreference
 from tests import builders
 from tests.chat.admin_site import OURS, list_url, rows_of, signed_in, text_of
@@ -223,13 +232,15 @@ def test_sessions_are_found_by_the_persons_name_and_the_title(client: Client) ->
 @pytest.mark.parametrize("text", ODD_TEXTS, ids=range(len(ODD_TEXTS)))
 def test_odd_texts_find_nothing_and_break_nothing(client: Client, text: str) -> None:
     builders.chat_session(title="plain")
-    raw = text[:5000].encode("utf-8", "surrogatepass")
+    builders.user("ada")
+    raw = text.encode("utf-8", "surrogatepass")
     for name in ("q", "person", "assistant", "tenant", "last_active_at_from"):
         assert client.get(list_url(ChatSession), {name: raw}).status_code == 200
     field = {"app_label": "memory", "model_name": "userpreference", "field_name": "user"}
     asked: dict[str, Any] = {**field, "term": raw}
-    people = client.get("/admin/autocomplete/", asked)
-    assert people.status_code == 200
+    assert client.get("/admin/autocomplete/", asked).status_code == 200
+    for model in (User, Assistant):
+        assert client.get(list_url(model), {"q": raw}).status_code == 200
 
 
 def at(text: str) -> datetime:
