@@ -3,14 +3,13 @@
  * archived ones apart. They are named, pinned, archived and deleted in place.
  */
 
-import { addressOf } from "./address.js";
 import { confirm } from "./dialogs.js";
 import { byId, element } from "./dom.js";
-import { dayGroup, fullTime } from "./format.js";
+import { dayGroup } from "./format.js";
 import { showReceipt } from "./receipts.js";
 import { archivedKind, openKind, pinnedKind } from "./session-kinds.js";
-import { menuButton, sessionMenu } from "./session-menu.js";
 import { writeName } from "./session-name.js";
+import { sessionRow, titleOf } from "./session-row.js";
 
 /** @typedef {import("./types.js").Session} Session */
 
@@ -24,11 +23,6 @@ import { writeName } from "./session-name.js";
  * @property {(text: string) => void} onProblem
  * @property {(text: string) => void} onSaid for who does not see the list
  */
-
-const UNTITLED = "New conversation";
-
-/** @param {Session} session */
-export const titleOf = (session) => session.title || UNTITLED;
 
 /** @param {Session} a @param {Session} b */
 const byActivity = (a, b) => (a.last_active_at < b.last_active_at ? 1 : -1);
@@ -224,45 +218,14 @@ export class SessionList {
 
   /** @param {Session} session */
   #row(session) {
-    const title = titleOf(session);
     const { id } = session;
-    const isCurrent = id === this.current;
-    const hasMenu = id === this.menuOf;
-    const link = element(
-      "a",
-      {
-        class: "session-link",
-        href: addressOf(id),
-        title: `${title}\n${fullTime(session.last_active_at)}`,
-        "aria-current": isCurrent && "page",
-        "data-focus": `open-${id}`,
-        dir: "auto",
-        on: { click: (/** @type {MouseEvent} */ event) => this.#onClick(event, id) },
-      },
-      title,
-    );
-    const options = menuButton(id, title, hasMenu, () => this.#toggleMenu(id));
-    const row = element(
-      "li",
-      { class: "session", data: { id } },
-      link,
-      session.is_temporary && element("span", { class: "pill", text: "Temporary" }),
-      session.running && element("span", { class: "session-busy", title: "An answer is being written" }),
-      element("span", { class: "session-tools" }, options),
-      hasMenu && sessionMenu(id, title, this.#deeds(session), () => this.#closeMenu()),
-    );
-    row.toggleAttribute("data-current", isCurrent);
-    row.toggleAttribute("data-menu", hasMenu);
-    row.toggleAttribute("data-untitled", !session.title);
-    row.toggleAttribute("data-temporary", session.is_temporary);
-    return row;
-  }
-
-  /** @param {MouseEvent} event @param {string} id */
-  #onClick(event, id) {
-    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-    event.preventDefault();
-    this.need.onOpen(id);
+    return sessionRow(session, {
+      isCurrent: id === this.current,
+      deeds: id === this.menuOf ? this.#deeds(session) : null,
+      onOpen: () => this.need.onOpen(id),
+      onToggle: () => this.#toggleMenu(id),
+      onClose: () => this.#closeMenu(),
+    });
   }
 
   // --- The menu of a row ----------------------------------------------------------------------

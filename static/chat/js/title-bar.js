@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 import { counted, time } from "./format.js";
-import { titleOf } from "./sessions.js";
+import { titleOf } from "./session-row.js";
 
 /**
  * @param {import("./types.js").Session | null} session null: one that has not begun
