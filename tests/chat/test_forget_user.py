@@ -200,6 +200,19 @@ def test_a_search_for_nothing_is_refused_before_anything_is_deleted(
     assert ChatSession.objects.count() == 2
 
 
+def test_it_is_looked_again_when_the_account_is_gone_and_nothing_is_deleted_by_looking(
+    alice: Planted,
+) -> None:
+    with pytest.raises(CommandError, match=r"Something is still there .*chat_chatmessage\.content"):
+        run("forget_user", "alice", "--only-verify", "--search", WORD)
+    assert ChatSession.objects.count() == 2
+    run("forget_user", "alice", "--yes")
+    assert "Nothing was found." in run("forget_user", "alice", "--only-verify", "--search", WORD)
+    builders.message(builders.chat_session(), content="what Alice said")
+    with pytest.raises(CommandError, match=r"Something is still there .*chat_chatmessage\.content"):
+        run("forget_user", "alice", "--only-verify")
+
+
 def test_many_texts_and_long_ones_are_searched_for() -> None:
     """SQLite refuses an expression of a thousand parts, and a pattern of 50,000 bytes."""
     long = "长" * 30_000

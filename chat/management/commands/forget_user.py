@@ -42,26 +42,42 @@ class Command(BaseCommand):
             " names afterwards; exit code 1 if anything is found.",
         )
         parser.add_argument(
+            "--only-verify",
+            action="store_true",
+            help="The same search without deleting anything: also where the account is gone.",
+        )
+        parser.add_argument(
             "--search",
             nargs="+",
             default=[],
             metavar="TEXT",
-            help="With --verify: search for these texts as well.",
+            help="With --verify or --only-verify: search for these texts as well.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = get_user_model()._default_manager.filter(**by_name(options["user"])).first()
-        if user is None:
+        self.check(options)
+        if options["only_verify"]:
+            self.verify(None, remaining(options, user))
+        elif user is None:
             raise CommandError(f"There is no user {options['user']!r}.")
-        if options["search"] and not options["verify"]:
+        else:
+            self.forget(user, options)
+
+    def check(self, options: dict[str, Any]) -> None:
+        """Before anything is deleted: whether the options say what to look for."""
+        if options["search"] and not (options["verify"] or options["only_verify"]):
             raise CommandError("--search says what --verify looks for; give both.")
         if not all(options["search"]):
             raise CommandError("--search has an empty text, which is everywhere; leave it out.")
-        if options["verify"] and options["keep_account"] and not options["search"]:
+        looks = options["verify"] or options["only_verify"]
+        if looks and options["keep_account"] and not options["search"]:
             raise CommandError(
                 "With --keep-account the names stay, so --verify has nothing to look for; say with"
                 " --search what should be gone."
             )
+
+    def forget(self, user: Any, options: dict[str, Any]) -> None:
         if options["interactive"]:
             self.confirm(user, keeps_account=options["keep_account"])
         person = Person.of(user)
@@ -89,7 +105,7 @@ class Command(BaseCommand):
         if answer.strip() != user.get_username():
             raise CommandError("Nothing was deleted.")
 
-    def verify(self, receipt: DeletionReceipt, needles: Needles) -> None:
+    def verify(self, receipt: DeletionReceipt | None, needles: Needles) -> None:
         findings = verification.verify(needles, receipt)
         self.stdout.write(told(findings))
         for each in findings.skipped:
@@ -114,6 +130,13 @@ def needles_of(person: Person, options: dict[str, Any]) -> Needles:
     if options["keep_account"]:
         return Needles(options["search"])
     return Needles(options["search"], person.names, [person.id])
+
+
+def remaining(options: dict[str, Any], user: Any) -> Needles:
+    """What would be gone after a deletion of the person, who may be gone already."""
+    if user is None:
+        return Needles(options["search"], [options["user"]])
+    return needles_of(Person.of(user), options)
 
 
 def told(findings: Findings) -> str:
