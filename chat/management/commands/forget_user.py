@@ -56,7 +56,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = get_user_model()._default_manager.filter(**by_name(options["user"])).first()
-        self.check(options)
+        self.refuse_unclear(options)
         if options["only_verify"]:
             self.verify(None, remaining(options, user))
         elif user is None:
@@ -64,7 +64,7 @@ class Command(BaseCommand):
         else:
             self.forget(user, options)
 
-    def check(self, options: dict[str, Any]) -> None:
+    def refuse_unclear(self, options: dict[str, Any]) -> None:
         """Before anything is deleted: whether the options say what to look for."""
         if options["search"] and not (options["verify"] or options["only_verify"]):
             raise CommandError("--search says what --verify looks for; give both.")
