@@ -1,4 +1,4 @@
-"""The whole suite, as runs beside each other: on SQLite, on PostgreSQL and Redis, in the browser.
+"""The whole suite, as runs beside each other: on SQLite, in the browser, on PostgreSQL and Redis.
 
 Arguments go to pytest. What the first run prints is shown at once, the others' output follows.
 """
@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import IO
@@ -43,14 +44,21 @@ ON_SQLITE = Run("on SQLite", "not slow and not postgres and not redis and not br
 IN_BROWSER = Run("in the browser", "browser and not slow")
 
 
-def on_postgres(servers: dict[str, str], database: str) -> Run:
-    """The run on a database of that name; `servers`: TEST_DATABASE_URL and TEST_REDIS_URL."""
-    urls = {
-        "DATABASE_URL": on_server(servers["TEST_DATABASE_URL"], database),
-        "REDIS_URL": servers["TEST_REDIS_URL"],
+def on_servers(servers: dict[str, str], databases: Iterable[str]) -> list[Run]:
+    """What any database shows, and what only these servers can, each on a database of its own.
+
+    `servers`: TEST_DATABASE_URL and TEST_REDIS_URL.
+    """
+    marks = {
+        "on PostgreSQL and Redis": f"{OWN} and not (slow or mariadb or postgres or redis)",
+        "of PostgreSQL and Redis": "(postgres or redis) and not (slow or mariadb)",
     }
-    marks = f"not slow and not mariadb and (postgres or redis or ({OWN}))"
-    return Run("on PostgreSQL and Redis", marks, {**servers, **urls})
+    runs = []
+    for (name, chosen), database in zip(marks.items(), databases, strict=True):
+        url = on_server(servers["TEST_DATABASE_URL"], database)
+        urls = {"DATABASE_URL": url, "REDIS_URL": servers["TEST_REDIS_URL"]}
+        runs.append(Run(name, chosen, {**servers, **urls}))
+    return runs
 
 
 def title(text: str) -> None:
@@ -94,11 +102,12 @@ def main(arguments: list[str]) -> int:
         title(f"NO TESTS ON POSTGRESQL AND REDIS: {problem}")
         codes = run_all([ON_SQLITE, IN_BROWSER], arguments)
         return verdict(codes) or int(services.services_required())
-    name = fresh_name()
+    names = [fresh_name(), fresh_name()]
     try:
-        return verdict(run_all([ON_SQLITE, IN_BROWSER, on_postgres(servers, name)], arguments))
+        return verdict(run_all([ON_SQLITE, IN_BROWSER, *on_servers(servers, names)], arguments))
     finally:
-        drop_postgres_leftovers(servers["TEST_DATABASE_URL"], name)
+        for name in names:
+            drop_postgres_leftovers(servers["TEST_DATABASE_URL"], name)
 
 
 if __name__ == "__main__":
