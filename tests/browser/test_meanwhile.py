@@ -444,6 +444,48 @@ def test_the_next_thing_to_remember_can_be_written_while_one_is_kept(
     expect(text).to_have_value("")
 
 
+def test_a_wording_that_is_being_written_stays_while_the_list_is_read_again(
+    open_chat: OpenChat, new_person: Person
+) -> None:
+    tea = new_person.call("POST", "preferences/", {"key": "tea", "text": "green"})[1]
+    chat = open_chat(new_person, new_person.new_session())
+    panel = chat.show_details("Memory")
+    panel.get_by_role("button", name="Edit tea").click()
+    field = panel.get_by_role("textbox", name="tea", exact=True)
+    field.fill("black, with")
+    new_person.call("PATCH", f"preferences/{tea['id']}/", {"text": "oolong"})
+    with chat.page.expect_response("**/api/v1/preferences/"):
+        chat.show_details("What was sent")
+        chat.show_details("Memory")
+    chat.page.evaluate("new Promise(requestAnimationFrame)")
+    expect(field).to_have_value("black, with")
+    field.press("Escape")
+    expect(panel.get_by_text("oolong")).to_be_visible()
+    expect(panel.get_by_role("button", name="Edit tea")).to_be_focused()
+
+
+def test_who_writes_on_while_a_wording_is_saved_loses_nothing(
+    open_chat: OpenChat, new_person: Person
+) -> None:
+    new_person.call("POST", "preferences/", {"key": "tea", "text": "green"})
+    chat = open_chat(new_person, new_person.new_session())
+    panel = chat.show_details("Memory")
+    gate = Gate(chat.page, "**/api/v1/preferences/*/", method="PATCH")
+    panel.get_by_role("button", name="Edit tea").click()
+    field = panel.get_by_role("textbox", name="tea", exact=True)
+    field.fill("black")
+    panel.get_by_role("button", name="Save").click()
+    gate.wait()
+    field.fill("black, with milk")
+    with chat.page.expect_response("**/api/v1/preferences/*/"):
+        gate.open()
+    chat.page.evaluate("new Promise(requestAnimationFrame)")
+    expect(field).to_have_value("black, with milk")
+    panel.get_by_role("button", name="Save").click()
+    expect(panel.get_by_text("black, with milk")).to_be_visible()
+    expect(panel.get_by_role("button", name="Edit tea")).to_be_focused()
+
+
 def test_what_is_written_about_oneself_stays_while_the_panel_is_read_again(
     open_chat: OpenChat, new_person: Person, site_database: str
 ) -> None:

@@ -4,7 +4,7 @@ import { DigestView } from "./digest-view.js";
 import { confirm, confirmByName } from "./dialogs.js";
 import { byId, element, textButton } from "./dom.js";
 import { endOfDay, fieldDay } from "./format.js";
-import { preferenceRow, proposalNode } from "./preference-view.js";
+import { EDITED, preferenceRow, proposalNode } from "./preference-view.js";
 import { receiptList, showReceipt } from "./receipts.js";
 
 /**
@@ -87,6 +87,7 @@ export class MemoryPanel {
     this.clear.addEventListener("click", () => this.#clear());
     byId("erase-everything").addEventListener("click", () => this.#eraseEverything());
     byId("receipts-box").addEventListener("toggle", () => byId("receipts-box").open && this.#loadReceipts());
+    byId("preferences").addEventListener(EDITED, () => this.#draw());
     byId("preference-until").min = fieldDay(new Date().toISOString());
     byId("preference-form").addEventListener("submit", (/** @type {Event} */ event) => {
       event.preventDefault();
@@ -108,7 +109,7 @@ export class MemoryPanel {
 
   // --- Preferences ----------------------------------------------------------------------------
 
-  /** A row that says the same stays as it is: someone may be writing in it. */
+  /** A row stays as it is while someone writes in it, and while it says the same. */
   #draw() {
     const { proposed, kept } = this.need.store;
     byId("proposals-section").hidden = !proposed.length;
@@ -128,7 +129,7 @@ export class MemoryPanel {
     const { id, key, text, status, scope, expires_at: until, last_used_at: used } = preference;
     const says = JSON.stringify([key, text, status, scope, until, used]);
     const known = this.rows.get(id);
-    if (known?.says === says) return known.row;
+    if (known && (known.says === says || known.row.querySelector("textarea"))) return known.row;
     const row = preferenceRow(preference, this.actions);
     row.dataset.id = String(id);
     this.rows.set(id, { says, row });

@@ -6,6 +6,8 @@ import { element, textButton } from "./dom.js";
 import { date, endOfDay, fieldDay, fullTime, time } from "./format.js";
 import { isComposing } from "./keys.js";
 
+/** Told by a row that is not being written in any more: what it says may be older than what is known. */
+export const EDITED = "preference-edited";
 const ORIGINS = { chat: "Said in a conversation", user: "Written by you", admin: "Written by staff", import: "Imported" };
 
 /**
@@ -171,6 +173,7 @@ function edit(preference, row, actions, draw) {
   const leave = () => {
     draw();
     /** @type {HTMLElement | null} */ (row.querySelector(".preference-tools button"))?.focus();
+    row.dispatchEvent(new Event(EDITED, { bubbles: true }));
   };
   const onKey = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Escape" || isComposing(event)) return;
@@ -182,7 +185,9 @@ function edit(preference, row, actions, draw) {
     const isSame = until.value === day && !until.validity.badInput; // a day that is past may stay
     if (!isSame && !until.reportValidity()) return;
     const moved = isSame ? {} : { expires_at: endOfDay(until.value) };
-    if ((await change(preference, { text: field.value, ...moved }, actions)) && row.isConnected) leave();
+    const text = field.value;
+    const isKept = await change(preference, { text, ...moved }, actions);
+    if (isKept && row.isConnected && field.value === text) leave(); // else someone writes on
   };
   const buttons = [
     textButton(null, "Save", save),
