@@ -8,6 +8,7 @@ import unicodedata
 from typing import Any
 
 NUL = "\x00"
+CHINESE = re.compile(r"[\u3400-\u9fff]")
 _TURNS_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")  # overrides, embeddings, isolates
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -30,6 +30,8 @@ from chat.hops import hop
 from chat.limits import count_in_minute
 from chat.models import ChatMessage, ChatTurn
 from chat.turns import Kind, Order, Refused
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 HEARTBEAT_SECONDS = 15.0  # proxies close what is silent for a minute
 EVENT_STREAM = "text/event-stream"
@@ -169,6 +171,16 @@ class MessageEdit(TurnStarter):
             raise Refused("no_such_message", detail) from None
 
 
+def turn_order(operation_id: str) -> Callable[[F], F]:
+    """The schema of an order about an earlier turn."""
+    return extend_schema(
+        operation_id=operation_id,
+        parameters=[IDEMPOTENCY_KEY],
+        request=TurnOrder,
+        responses=TURN_ANSWERS,
+    )
+
+
 class TurnAgain(TurnStarter):
     """Orders about an earlier turn."""
 
@@ -184,12 +196,7 @@ class TurnAgain(TurnStarter):
 class TurnRetry(TurnAgain):
     kind = "retry"
 
-    @extend_schema(
-        operation_id="retry_turn",
-        parameters=[IDEMPOTENCY_KEY],
-        request=TurnOrder,
-        responses=TURN_ANSWERS,
-    )
+    @turn_order("retry_turn")
     async def post(
         self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID
     ) -> HttpResponseBase:
@@ -200,12 +207,7 @@ class TurnRetry(TurnAgain):
 class TurnRegenerate(TurnAgain):
     kind = "regenerate"
 
-    @extend_schema(
-        operation_id="regenerate_turn",
-        parameters=[IDEMPOTENCY_KEY],
-        request=TurnOrder,
-        responses=TURN_ANSWERS,
-    )
+    @turn_order("regenerate_turn")
     async def post(
         self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID
     ) -> HttpResponseBase:
@@ -216,12 +218,7 @@ class TurnRegenerate(TurnAgain):
 class TurnContinue(TurnAgain):
     kind = "continue"
 
-    @extend_schema(
-        operation_id="continue_turn",
-        parameters=[IDEMPOTENCY_KEY],
-        request=TurnOrder,
-        responses=TURN_ANSWERS,
-    )
+    @turn_order("continue_turn")
     async def post(
         self, request: Request, session_id: uuid.UUID, turn_id: uuid.UUID
     ) -> HttpResponseBase:

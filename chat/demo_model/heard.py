@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from chat.demo_model.facts import Fact, core, facts_in, own_words
+from memory.text import CHINESE
 
 BLOCK = re.compile(r"\s*<(?P<name>[a-z][a-z_]{0,60})>\n(?P<body>.*?)</(?P=name)>\s*", re.S)
 BLOCK_LINE = re.compile(r"^- (?:\[[^\]\n]*\] )?(?P<key>[^:\n]{1,200}): (?P<value>[^\n]*)$", re.M)
-CHINESE = re.compile(r"[\u3400-\u9fff]")
 LATIN_WORD = re.compile(r"[A-Za-z]+")
 
 SYSTEM_ROLES = ("system", "developer")

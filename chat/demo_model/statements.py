@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from chat.demo_model.directives import LINE
 from chat.demo_model.facts import EDGES, LONGEST_SENTENCE, SENTENCE_END, is_question
+from memory.text import CHINESE
 
 MOST_SENTENCES = 200
-CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 CODE_LANGUAGES = (
     "Java|Kotlin|Python|Go|Rust|TypeScript|JavaScript|Swift|Ruby|PHP|Scala|Haskell|Perl|SQL|R"

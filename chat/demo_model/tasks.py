@@ -12,7 +12,6 @@ from typing import Any
 
 from chat.demo_model.facts import EDGES, NAME, SENTENCE_END, Fact, facts_in
 from chat.demo_model.statements import (
-    CHINESE,
     DONE,
     IN_ENGLISH,
     kind_of,
@@ -20,6 +19,7 @@ from chat.demo_model.statements import (
     subject,
     wishes_in,
 )
+from memory.text import CHINESE
 
 TITLE_WORDS, TITLE_CHARACTERS = 6, 18
 ITEM_LENGTH = 160

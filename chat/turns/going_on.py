@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import re
-
 from chat import temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn
 from chat.turns.orders import Refused
 from chat.turns.policies import memory_policy
+from memory.text import CHINESE
 
-HAN = re.compile(r"[\u3400-\u9fff]")
-ENGLISH = "Go on exactly where you stopped."
-CHINESE = "请从中断的地方接着写。"
+IN_ENGLISH = "Go on exactly where you stopped."
+IN_CHINESE = "请从中断的地方接着写。"
+WISHES = {IN_ENGLISH, IN_CHINESE}
 BROKEN_OFF = {ChatTurn.Status.STOPPED, ChatTurn.Status.INTERRUPTED}
 CUT_BY_LENGTH = "length"  # the finish reason of an answer that reached the model's limit
 
 
 def wish(turn: ChatTurn) -> str:
     """What the person says, in the language of the question that was answered."""
-    return CHINESE if HAN.search(question_of(turn.input)) else ENGLISH
+    return IN_CHINESE if CHINESE.search(question_of(turn.input)) else IN_ENGLISH
 
 
 def question_of(message: ChatMessage) -> str:
     """What an input asks: for a wish to go on, it is the question whose answer goes on."""
     temporary.fill([message])
-    while message.content in {ENGLISH, CHINESE} and (turn := _followed_turn(message)) is not None:
+    while message.content in WISHES and (turn := _followed_turn(message)) is not None:
         message = turn.input
         temporary.fill([message])
     return message.content or ""

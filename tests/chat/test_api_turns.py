@@ -18,7 +18,7 @@ from chat.api import streams
 from chat.hops import hop
 from chat.models import ChatMessage, ChatSession, ChatTurn
 from chat.running import registry
-from chat.turns.going_on import ENGLISH
+from chat.turns.going_on import IN_ENGLISH
 from tests import builders
 from tests.chat.api import AsyncApi, field_errors
 from tests.fakes import FakeEndpoint, Reply, Say, Wait, answer, breaks_off, endless, failure
@@ -290,7 +290,7 @@ async def test_an_answer_that_was_cut_goes_on_once_however_often_it_is_asked_to(
     assert await stored() == [
         ("user", "Count", True),
         ("assistant", "one two", True),
-        ("user", ENGLISH, True),
+        ("user", IN_ENGLISH, True),
         ("assistant", "three", True),
     ]
     assert code(await again(api, chat_session, "continue", first)) == (409, "not_continuable")

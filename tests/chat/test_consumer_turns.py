@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 
 from chat import llm
 from chat.models import ChatMessage, ChatSession, ChatTurn
-from chat.turns.going_on import ENGLISH
+from chat.turns.going_on import IN_ENGLISH
 from tests import builders
 from tests.chat.sockets import ENDS, socket
 from tests.fakes import FakeEndpoint, Reply, Say, Wait, answer, endless, failure
@@ -190,7 +190,7 @@ async def test_an_answer_that_was_cut_goes_on_for_everyone_and_once(
     await asyncio.gather(one.disconnect(), two.disconnect())
     assert seen[0] == seen[1] == repeated
     assert seen[0]["client_id"] == order["client_id"]
-    assert seen[0]["message"]["content"] == ENGLISH
+    assert seen[0]["message"]["content"] == IN_ENGLISH
     assert seen[0]["message"]["parent"] == cut["message"]["id"]
     assert (end["type"], end["message"]["content"]) == ("turn.completed", "three")
     assert (refused["code"], len(fake_endpoint.requests)) == ("not_continuable", 2)

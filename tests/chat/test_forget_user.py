@@ -207,7 +207,9 @@ def test_it_is_looked_again_when_the_account_is_gone_and_nothing_is_deleted_by_l
         run("forget_user", "alice", "--only-verify", "--search", WORD)
     assert ChatSession.objects.count() == 2
     run("forget_user", "alice", "--yes")
-    assert "Nothing was found." in run("forget_user", "alice", "--only-verify", "--search", WORD)
+    said = run("forget_user", "alice", "--only-verify", "--search", WORD)
+    assert "There is no user 'alice'" in said
+    assert "Nothing was found." in said
     builders.message(builders.chat_session(), content="what Alice said")
     with pytest.raises(CommandError, match=r"Something is still there .*chat_chatmessage\.content"):
         run("forget_user", "alice", "--only-verify")

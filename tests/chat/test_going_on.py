@@ -14,7 +14,7 @@ from chat import leases, llm, records, running, temporary
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord
 from chat.retention import redaction
 from chat.turns import Order, Refused, branches, requests
-from chat.turns.going_on import CHINESE, ENGLISH
+from chat.turns.going_on import IN_CHINESE, IN_ENGLISH
 from memory.references import Passage, Question
 from tests import builders
 from tests.fakes import FakeEndpoint, answer, breaks_off
@@ -58,7 +58,7 @@ async def code_of(order: Order) -> str:
 
 @pytest.mark.parametrize(
     ("question", "wish"),
-    [("Count to ten", ENGLISH), ("数到十 please", CHINESE)],
+    [("Count to ten", IN_ENGLISH), ("数到十 please", IN_CHINESE)],
     ids=["english", "chinese"],
 )
 async def test_the_wish_is_the_next_message_in_the_language_of_the_question(
@@ -88,8 +88,8 @@ async def test_an_answer_that_is_cut_again_goes_on_again_in_the_first_questions_
     fake_endpoint.replies(answer("three", reason="length"), answer("four"))
     second = await run_order(again("continue", cut))
     third = await run_order(again("continue", second))
-    assert third.input.content == CHINESE
-    assert sent(fake_endpoint)[-2:] == ["three", CHINESE]
+    assert third.input.content == IN_CHINESE
+    assert sent(fake_endpoint)[-2:] == ["three", IN_CHINESE]
 
 
 @pytest.mark.parametrize("status", ["stopped", "interrupted"])
@@ -100,7 +100,7 @@ async def test_a_broken_off_answer_goes_on_with_what_is_stored_of_it(
     await ChatTurn.objects.filter(pk=turn.pk).aupdate(status=status, finish_reason="")
     await ChatMessage.objects.filter(turn=turn).aupdate(is_partial=True)
     await run_order(again("continue", turn))
-    assert sent(fake_endpoint) == [builders.PROMPT, "Count to ten", "one two", ENGLISH]
+    assert sent(fake_endpoint) == [builders.PROMPT, "Count to ten", "one two", IN_ENGLISH]
 
 
 async def test_an_answer_that_broke_off_in_a_tool_goes_on_behind_its_last_row(
@@ -131,7 +131,7 @@ async def test_what_goes_on_is_a_message_like_any_other(
     failed = await run_order(again("continue", cut))
     turn = await run_order(again("retry", failed))
     assert (turn.status, turn.input_id) == ("completed", failed.input_id)
-    assert sent(fake_endpoint) == [builders.PROMPT, "Count to ten", "one two", ENGLISH]
+    assert sent(fake_endpoint) == [builders.PROMPT, "Count to ten", "one two", IN_ENGLISH]
     record = await ContextRecord.objects.aget(turn=turn)
     assert (await sync_to_async(records.rebuild)(record)).proof == "ok"
 
@@ -142,7 +142,7 @@ async def test_a_temporary_answer_goes_on_while_its_text_is_kept(
     chat_session = await sync_to_async(session_at)(fake_endpoint, is_temporary=True)
     cut = await cut_turn(chat_session, fake_endpoint, "数到十")
     second = await run_order(again("continue", cut))
-    assert sent(fake_endpoint) == [builders.PROMPT, "数到十", "one two", CHINESE]
+    assert sent(fake_endpoint) == [builders.PROMPT, "数到十", "one two", IN_CHINESE]
     assert [row[2] for row in await sync_to_async(rows_on_path)(chat_session)] == [""] * 4
     await ChatTurn.objects.filter(pk=second.pk).aupdate(finish_reason="length")
     await cache.adelete(temporary.key_of(chat_session.pk))
@@ -237,17 +237,6 @@ async def test_nothing_goes_on_where_memory_is_off(
     turn = await cut_turn(chat_session, fake_endpoint)
     await ChatSession.objects.filter(pk=chat_session.pk).aupdate(memory_enabled=False)
     assert await code_of(again("continue", turn)) == "memory_off"
-
-
-async def test_a_turn_of_another_session_is_unknown(
-    chat_session: ChatSession, fake_endpoint: FakeEndpoint
-) -> None:
-    turn = await cut_turn(chat_session, fake_endpoint)
-    other = await sync_to_async(builders.chat_session)(assistant=chat_session.assistant)
-    order = Order(kind="continue", session_id=other.pk, client_id=uuid.uuid4(), turn=turn.pk)
-    with pytest.raises(Refused) as refused:
-        await running.start(order)
-    assert refused.value.code == "no_such_turn"
 
 
 async def test_while_a_turn_runs_it_is_refused(

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from chat import leases, llm, records, running
 from chat.models import ChatMessage, ChatSession, ChatTurn, ContextRecord, ModelEndpoint
-from chat.turns import ANY_PARENT, Order, Refused
+from chat.turns import ANY_PARENT, Kind, Order, Refused
 from chat.turns.inputs import first_title
 from memory.models import MemorySnapshot
 from tests import builders
@@ -280,12 +280,13 @@ async def test_a_turn_before_the_forget_line_is_not_run_again(
     assert refused.value.code == "before_forget_line"
 
 
+@pytest.mark.parametrize("kind", ["retry", "regenerate", "continue"])
 async def test_a_turn_of_another_session_is_unknown(
-    chat_session: ChatSession, fake_endpoint: FakeEndpoint
+    chat_session: ChatSession, fake_endpoint: FakeEndpoint, kind: Kind
 ) -> None:
     turn = await run_order(send(chat_session, "Hi"))
     other = await sync_to_async(builders.chat_session)(assistant=chat_session.assistant)
-    order = Order(kind="retry", session_id=other.pk, client_id=uuid.uuid4(), turn=turn.pk)
+    order = Order(kind=kind, session_id=other.pk, client_id=uuid.uuid4(), turn=turn.pk)
     with pytest.raises(Refused) as refused:
         await running.start(order)
     assert refused.value.code == "no_such_turn"

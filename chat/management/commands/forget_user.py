@@ -58,6 +58,8 @@ class Command(BaseCommand):
         user = get_user_model()._default_manager.filter(**by_name(options["user"])).first()
         self.refuse_unclear(options)
         if options["only_verify"]:
+            if user is None:
+                self.stdout.write(f"There is no user {options['user']!r}: looking for the name.")
             self.verify(None, remaining(options, user))
         elif user is None:
             raise CommandError(f"There is no user {options['user']!r}.")

@@ -50,7 +50,7 @@ const AGAIN_MS = 2000;
 const kindOf = ({ kind }) => KINDS[/** @type {"session"} */ (kind)] ?? kind.replaceAll("_", " ");
 
 /** @param {import("./types.js").Receipt} receipt */
-export function isPending(receipt) {
+function isPending(receipt) {
   return !receipt.is_complete;
 }
 
@@ -64,7 +64,7 @@ function stateOf(receipt) {
 const placeOf = (place) => PLACES[/** @type {"digests"} */ (place)] ?? place.replaceAll(/[_.]/gu, " ");
 
 /** @param {import("./types.js").Receipt} receipt @returns {Node[]} */
-export function receiptNodes(receipt) {
+function receiptNodes(receipt) {
   const counts = Object.entries(receipt.counts).filter(([, count]) => count);
   return [
     element("p", { class: "receipt-state", "data-pending": isPending(receipt), text: stateOf(receipt) }),
